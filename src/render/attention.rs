@@ -4,6 +4,8 @@ use crate::kernel::lower::attention::{AttentionLimits, MAX_WIDTH};
 use crate::kernel::{AxisId, FusedAttention, Kernel};
 use crate::render::choice::TemplateChoice;
 use crate::render::target::{Adapter, GpuTarget};
+use crate::render::thresholds::MULTIPLICATIONS_PER_ELEMENT;
+use crate::render::wgsl::thresholds;
 
 /// The extents of an attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +90,6 @@ const WORKGROUP_TILES: &[(Adapter, [usize; 2])] = &[
     (Adapter::Integrated, [16, 32]),
 ];
 
-/// Multiplications that are worth the time it takes to compile a second turn of columns, for
-/// each element that is few.
-const WORTH_TURNS: u64 = 1 << 17;
-
 impl WgslAttentionTile {
     /// The block for some extents; `None` where the device has no template.
     pub fn of(extents: &AttentionExtents, target: &GpuTarget) -> Option<WgslAttentionTile> {
@@ -123,7 +121,7 @@ impl WgslAttentionTile {
         let least = lanes / column_lanes;
         let key_lanes = vec4_lanes(extents.keys).max(least);
         // Two turns save scores, and take a tenth of a second longer to compile.
-        let worth = target.compile_bound_elements as u64 * WORTH_TURNS;
+        let worth = target.compile_bound_elements as u64 * thresholds::MIN_WORK_OF_SECOND_PASS;
         let column_passes = if extents.columns > 4 * lanes && extents.work() >= worth { 2 } else { 1 };
         let all = [key_lanes, key_lanes / 2].into_iter().filter(|&key_lanes| key_lanes >= least);
         all.map(|key_lanes| WgslAttentionTile::Subgroup { lanes, key_lanes, column_lanes, column_passes })
@@ -225,16 +223,13 @@ pub fn range(target: &GpuTarget) -> Option<AttentionLimits> {
     let each = block.iterations(&widest(block.keys()));
     let most_keys = usize::try_from(target.max_iterations / each).unwrap_or(usize::MAX);
     Some(AttentionLimits {
-        // A block has all its queries, whether there are so many or not; on
-        // lavapipe the template is as fast as the body at five eighths of them
-        // (8 heads 64 wide, 512 keys). On GPUs, which wait for memory in the
-        // body, fewer suffice: an estimate.
+        // A block has all its queries, whether there are so many or not.
         least_rows: match block {
-            WgslAttentionTile::Subgroup { .. } => 5 * block.rows() / 8,
-            WgslAttentionTile::Workgroup { .. } => block.rows() / 4,
+            WgslAttentionTile::Subgroup { .. } => thresholds::SOFTWARE_QUERY_EIGHTHS * block.rows() / 8,
+            WgslAttentionTile::Workgroup { .. } => block.rows() / thresholds::GPU_QUERY_FRACTION,
         },
         // As for products.
-        least_work: 1024 * target.compile_bound_elements,
+        least_work: MULTIPLICATIONS_PER_ELEMENT * target.compile_bound_elements,
         most_keys: most_keys.saturating_mul(block.keys()),
         columns: block.columns(),
         backward: false,

@@ -4,6 +4,7 @@
 //! texts and what a launch must know. It talks to no driver.
 //!
 //! - [`target`]: what is known of the device rendered for.
+//! - [`thresholds`]: the tuning numbers of what languages share.
 //! - [`shader`]: what a renderer gives.
 //! - [`coalesce`]: axes that memory runs through as one become one.
 //! - [`mod@narrow`]: positions that fit 32 bits are computed in 32 bits.
@@ -31,6 +32,7 @@ pub mod shader;
 pub mod split;
 pub mod target;
 pub mod thread_mapping;
+pub mod thresholds;
 pub mod wgsl;
 
 pub use choice::TemplateChoice;

@@ -4,6 +4,10 @@ use crate::base::DType;
 use crate::ir::AluOp;
 use crate::kernel::{AxisId, Contraction, Expr, Kernel};
 use crate::render::target::{Adapter, GpuTarget};
+use crate::render::thresholds::{
+    FEW_COLUMNS, MAX_EPILOGUE_OPS, MIN_TILED_RESULTS, MULTIPLICATIONS_PER_ELEMENT,
+};
+use crate::render::wgsl::thresholds;
 
 /// The part of a product that a workgroup computes, and by which template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,13 +123,6 @@ const TILES: &[TileEntry] = &[
     matrix(Adapter::Integrated, 8, [32, 32], [16, 16], 140),
 ];
 
-/// Operations after the sums, each time it is written out, at most: drivers
-/// compile a thousand in about 30 ms.
-pub const MAX_EPILOGUE_OPS: u64 = 4096;
-
-/// Results below which a product is no tile's work.
-pub const MIN_TILED_RESULTS: usize = 64;
-
 /// The extents of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProductExtents {
@@ -156,7 +153,7 @@ pub fn oriented(kernel: &Kernel, c: &Contraction) -> Contraction {
         last.is_some_and(|&axis| kernel.stores.first().is_some_and(|s| s.address.coefficient(axis) == 1))
     };
     let ProductExtents { m, n, .. } = ProductExtents::of(kernel, c);
-    let few = |n: usize, m: usize| n < 8 && m >= 4 * n;
+    let few = |n: usize, m: usize| n < FEW_COLUMNS && m >= 4 * n;
     if few(n, m) || (runs(&c.m) && !runs(&c.n) && !few(m, n)) {
         return Contraction { a: c.b, b: c.a, m: c.n.clone(), n: c.m.clone(), ..c.clone() };
     }
@@ -255,7 +252,7 @@ pub fn suitable(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Vec<Wgs
     let extents = ProductExtents::of(kernel, c);
     let narrow = c.dtype.compute().size() <= 4 && c.dtype != DType::Bool;
     let work = (extents.batch * extents.m * extents.n) as u64 * extents.k as u64;
-    let min_work = (1024 * target.compile_bound_elements as u64).max(1);
+    let min_work = ((MULTIPLICATIONS_PER_ELEMENT * target.compile_bound_elements) as u64).max(1);
     if !narrow || extents.m * extents.n < MIN_TILED_RESULTS || work < min_work {
         return Vec::new();
     }
@@ -279,9 +276,9 @@ pub fn suitable(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Vec<Wgs
 /// the device has places for.
 fn cost(row: &TileEntry, extents: &ProductExtents, target: &GpuTarget) -> u64 {
     let places = match target.adapter {
-        Adapter::Software => 8,
-        Adapter::Integrated => 32,
-        Adapter::Discrete => 128,
+        Adapter::Software => thresholds::SOFTWARE_CONCURRENT_TILES,
+        Adapter::Integrated => thresholds::INTEGRATED_CONCURRENT_TILES,
+        Adapter::Discrete => thresholds::DISCRETE_CONCURRENT_TILES,
     };
     let [rows, columns] = row.tile.size(target);
     let waves = row.tile.groups(extents, target).div_ceil(places);

@@ -1,6 +1,7 @@
 //! What a renderer knows of the device.
 
 use crate::render::choice::TemplateChoice;
+use crate::render::thresholds::{SOFTWARE_COMPILE_BOUND_ELEMENTS, SOFTWARE_MAX_ITERATIONS};
 
 /// The kinds of adapter, which like kernels of different shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,10 +13,6 @@ pub enum Adapter {
     /// A software driver (lavapipe): it runs shaders on the host's processor.
     Software,
 }
-
-/// Elements that Mesa's software driver works on in less time than it takes to
-/// compile the code that works on them faster.
-pub const SOFTWARE_COMPILE_BOUND_ELEMENTS: usize = 4096;
 
 /// What a renderer may use, and what it must keep to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -170,8 +167,7 @@ impl GpuTarget {
             max_binding: 128 << 20,
             max_buffer: i32::MAX as u64,
             max_groups: 65_535,
-            // It stops an invocation after 65,535 iterations, silently.
-            max_iterations: 60_000,
+            max_iterations: SOFTWARE_MAX_ITERATIONS,
         }
     }
 }

@@ -8,31 +8,7 @@ use crate::render::c_like::unroll::unroll_count;
 use crate::render::iterations;
 use crate::render::shader::Unsupported;
 use crate::render::target::{Adapter, GpuTarget};
-
-/// More definitions than this are not multiplied by lanes: drivers take about
-/// half a second to compile a thousand.
-const MOST_LINES: usize = 160;
-
-/// Registers of a GPU's invocation that rows may stay in between loops: with
-/// twice as many, half as many invocations would run at once.
-pub const REGISTERS_FOR_ROWS: usize = 64;
-
-/// Registers of a software driver's invocation that rows may stay in: they are the
-/// processor's cache.
-pub const REGISTERS_FOR_WRITTEN_ROWS: usize = 512;
-
-/// Definitions of rows' values, times lanes and turns, that are written out at most.
-const MOST_WRITTEN: usize = 2048;
-
-/// Operations of rows' values, times lanes and turns, for which drivers take about a quarter
-/// of a second; more subgroups than one share a row to stay below.
-const QUICK: usize = 256;
-
-/// Subgroups that may share a row that is held: more than one meet at barriers.
-const SUBGROUPS: [usize; 3] = [1, 2, 4];
-
-/// Invocations that keep a GPU's memory busy without sharing their rows.
-pub(in crate::render) const COALESCED: usize = 1 << 12;
+use crate::render::thresholds;
 
 /// How a kernel is laid out on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,10 +59,9 @@ pub fn rows(kernel: &Kernel, target: &GpuTarget) -> Result<ThreadMapping, Unsupp
 
 /// Whether a GPU's workgroups share the rows of points that are too few for several to each.
 fn shares_few_points(kernel: &Kernel, target: &GpuTarget) -> bool {
-    const MANY: usize = 1 << 12;
     target.adapter != Adapter::Software
         && kernel.depth() > 0
-        && kernel.level_points(0) < MANY
+        && kernel.level_points(0) < thresholds::SHARED_ROW_POINTS
         && !is_across(kernel, target)
 }
 
@@ -99,9 +74,15 @@ pub fn cached_rows(kernel: &Kernel, target: &GpuTarget) -> Option<ThreadMapping>
     if target.adapter != Adapter::Software || target.subgroup < 4 || kernel.depth() != 1 || scans {
         return None;
     }
-    let axis = innermost(kernel, 1).filter(|_| elements >= 256 * target.compile_bound_elements)?;
+    let axis = innermost(kernel, 1)
+        .filter(|_| elements >= thresholds::CACHED_ROWS_SIZES * target.compile_bound_elements)?;
     let mut coarsening = Coarsening::single(kernel);
-    coarsen(&mut coarsening, 1, axis, streaming_factor(kernel, target, axis)?.min(8));
+    coarsen(
+        &mut coarsening,
+        1,
+        axis,
+        streaming_factor(kernel, target, axis)?.min(thresholds::MAX_CACHED_ROW_COARSENING),
+    );
     let reduction_threads = caching_threads(kernel, target, coarsening.factors[1])?;
     let vec4 = vec4(kernel, &coarsening, target);
     let vec8 = vec8(kernel, &coarsening, target);
@@ -125,15 +106,18 @@ fn caching_threads(kernel: &Kernel, target: &GpuTarget, coarsening: usize) -> Op
     // The turns of a team in most of which most invocations have something to do.
     let unrolled = |reduction_threads: usize| {
         let step = reduction_threads * coarsening;
-        let few = |unrolled: usize| values.len() * coarsening * unrolled <= MOST_WRITTEN;
+        let few =
+            |unrolled: usize| values.len() * coarsening * unrolled <= thresholds::MAX_UNROLLED_DEFINITIONS;
         unroll_count(rows.div_ceil(step)).filter(|&unrolled| few(unrolled) && 4 * rows >= 3 * unrolled * step)
     };
-    let thread_counts = SUBGROUPS.map(|count| count * target.subgroup as usize);
+    let thread_counts = thresholds::SUBGROUPS_PER_CACHED_ROW.map(|count| count * target.subgroup as usize);
     let suited: Vec<(usize, usize)> = thread_counts
         .into_iter()
         .filter_map(|reduction_threads| Some((reduction_threads, unrolled(reduction_threads)?)))
         .collect();
-    let quick = suited.iter().find(|(_, unrolled)| operations * coarsening * unrolled <= QUICK);
+    let quick = suited
+        .iter()
+        .find(|(_, unrolled)| operations * coarsening * unrolled <= thresholds::QUICKLY_COMPILED_OPERATIONS);
     quick.or(suited.last()).map(|(reduction_threads, _)| *reduction_threads)
 }
 
@@ -160,25 +144,33 @@ fn streaming_factor(kernel: &Kernel, target: &GpuTarget, axis: AxisId) -> Option
     } else if target.vec8_halves && moves_halves(kernel, axis) {
         // 16 bytes of 16-bit elements.
         &[8, 4]
-    } else if elements < 64 * target.compile_bound_elements || target.adapter != Adapter::Software {
+    } else if elements < thresholds::WIDE_COARSENING_SIZES * target.compile_bound_elements
+        || target.adapter != Adapter::Software
+    {
         &[4]
     } else {
         // An invocation costs a software driver about as much as two accesses, and of rows so
         // does a turn of the loop.
         &[16, 8, 4]
     };
-    let most = if kernel.axes[axis.index()].level == 1 { 16 } else { 8 };
+    let most = if kernel.axes[axis.index()].level == 1 {
+        thresholds::MAX_ROW_COARSENING
+    } else {
+        thresholds::MAX_GRID_COARSENING
+    };
     let counts = counts.iter().filter(|&&count| count <= most);
     let extent = kernel.axes[axis.index()].extent.max(1);
-    let fits = |count: usize| extent.is_multiple_of(count) && kernel.exprs.len() * count <= MOST_LINES;
+    let fits = |count: usize| {
+        extent.is_multiple_of(count) && kernel.exprs.len() * count <= thresholds::MAX_COARSENED_DEFINITIONS
+    };
     let count = counts.copied().find(|&count| fits(count))?;
     is_neighbourly(kernel, axis).then_some(count)
 }
 
 fn single_workgroup(target: &GpuTarget) -> u32 {
     match target.adapter {
-        Adapter::Software => 64,
-        Adapter::Discrete | Adapter::Integrated => 256.min(target.max_workgroup),
+        Adapter::Software => thresholds::SOFTWARE_WORKGROUP,
+        Adapter::Discrete | Adapter::Integrated => thresholds::GPU_WORKGROUP.min(target.max_workgroup),
     }
 }
 
@@ -243,7 +235,7 @@ fn reduction_threads(
     }
     let most = rows.div_ceil(coarsening.factors[1]).next_power_of_two().min(target.max_workgroup as usize);
     let scans = kernel.exprs.iter().any(|node| matches!(node.expr, Expr::Scan(..)) && node.level == 1);
-    let alone = scans || points >= COALESCED && is_across(kernel, target);
+    let alone = scans || points >= thresholds::COALESCED_POINTS && is_across(kernel, target);
     let mut reduction_threads = if alone {
         1
     } else {
@@ -275,13 +267,21 @@ pub(in crate::render) fn preferred_reduction_threads(
     // Few sizes, since each is a text of its own.
     let steps = rows.div_ceil(coarsening);
     match target.adapter {
-        // Eight lanes of a vector, few threads; barriers are dear.
-        Adapter::Software if points >= 32 || steps < 128 => 1,
-        Adapter::Software if steps < 1024 => 16,
-        Adapter::Software => 64,
-        Adapter::Discrete | Adapter::Integrated if steps <= 16 || (points >= 1 << 16 && steps <= 64) => 1,
-        Adapter::Discrete | Adapter::Integrated if steps <= 256 => 32,
-        Adapter::Discrete | Adapter::Integrated => 256,
+        Adapter::Software if points >= thresholds::SOFTWARE_WHOLE_ROW_POINTS => 1,
+        Adapter::Software => {
+            let shared = thresholds::SOFTWARE_ROW_THREADS.iter().find(|(least, _)| steps >= *least);
+            shared.map_or(1, |(_, threads)| *threads)
+        }
+        Adapter::Discrete | Adapter::Integrated => {
+            let many = points >= thresholds::GPU_MANY_POINTS;
+            let whole = steps <= thresholds::GPU_WHOLE_ROW_STEPS
+                || many && steps <= thresholds::GPU_WHOLE_ROW_STEPS_OF_MANY;
+            match steps <= thresholds::GPU_WARP_ROW_STEPS {
+                _ if whole => 1,
+                true => 32,
+                false => 256,
+            }
+        }
     }
 }
 
@@ -344,12 +344,16 @@ pub fn contraction(kernel: &Kernel, target: &GpuTarget) -> ThreadMapping {
     let after = kernel.exprs.iter().filter(|node| node.level == 0).count();
     let work = kernel.points(kernel.depth().min(1)) as u64;
     let (rows, columns) = match target.adapter {
-        Adapter::Software if after <= 4 => (8, 8),
+        Adapter::Software if after <= thresholds::MAX_WIDE_TILE_EPILOGUE => thresholds::WIDE_PRODUCT_TILE,
         // What follows a sum is in the text once for each, and takes its time to compile.
-        Adapter::Software if work < 1024 * target.compile_bound_elements as u64 => (2, 4),
-        Adapter::Software | Adapter::Discrete | Adapter::Integrated => (4, 4),
+        Adapter::Software
+            if work < (thresholds::MULTIPLICATIONS_PER_ELEMENT * target.compile_bound_elements) as u64 =>
+        {
+            thresholds::SMALL_PRODUCT_TILE
+        }
+        Adapter::Software | Adapter::Discrete | Adapter::Integrated => thresholds::PRODUCT_TILE,
     };
-    for (group, axes, most) in [(0, &c.m, rows), (1, &c.n, columns), (2, &c.k, 4)] {
+    for (group, axes, most) in [(0, &c.m, rows), (1, &c.n, columns), (2, &c.k, thresholds::PRODUCT_STEP)] {
         let mut wide = axes.iter().copied().filter(|axis| kernel.axes[axis.index()].extent != 1);
         if let Some(axis) = wide.next_back() {
             let extent = kernel.axes[axis.index()].extent;
@@ -359,7 +363,11 @@ pub fn contraction(kernel: &Kernel, target: &GpuTarget) -> ThreadMapping {
         }
     }
     let vec4 = vec4(kernel, &coarsening, target);
-    let workgroup = if target.adapter == Adapter::Software { 32 } else { 64 };
+    let workgroup = if target.adapter == Adapter::Software {
+        thresholds::SOFTWARE_PRODUCT_WORKGROUP
+    } else {
+        thresholds::GPU_PRODUCT_WORKGROUP
+    };
     let vec8 = (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]);
     ThreadMapping { coarsening, reduction_threads: 1, blocked: false, workgroup, vec4, vec8 }
 }

@@ -5,18 +5,16 @@
 use crate::kernel::{Affine, AxisId};
 use crate::render::c_like::emit::Emitter;
 use crate::render::c_like::writer::InsertionPoint;
-
-/// Numbers of turns that are written out: few, since each is a text of its own.
-const COUNTS: [usize; 8] = [1, 2, 3, 4, 6, 8, 12, 16];
+use crate::render::thresholds::UNROLL_COUNTS;
 
 /// The turns that are written out where so many are needed; `None` if there are too many.
 pub fn unroll_count(needed: usize) -> Option<usize> {
-    COUNTS.into_iter().find(|&count| count >= needed)
+    UNROLL_COUNTS.into_iter().find(|&count| count >= needed)
 }
 
 /// The turns that every loop has for which so many are written out.
 fn always_full_iterations(unrolled: usize) -> usize {
-    COUNTS.into_iter().rev().find(|&count| count < unrolled).unwrap_or(0)
+    UNROLL_COUNTS.into_iter().rev().find(|&count| count < unrolled).unwrap_or(0)
 }
 
 /// A loop that is being written.

@@ -22,6 +22,7 @@ use crate::render::c_like::{Coarsening, Dialect, Emitter, wide};
 use crate::render::choice::TemplateChoice;
 use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::kernel::{is_wide, of_launch};
+use crate::render::cuda::thresholds;
 use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::BoundKernel;
@@ -58,14 +59,10 @@ const BLOCKS: [CudaAttentionTile; 3] =
 const SIDE: usize = 64;
 /// Columns, and others, in shared memory at a time; as the templates say.
 const STEP: usize = 16;
-/// Threads of a multiprocessor, at least: left to itself the compiler aims at more of
-/// them, and spills registers.
-const RESIDENT: usize = 256;
 
 /// What the template is used for.
 pub const LIMITS: AttentionLimits = AttentionLimits {
-    // A quarter of a block's queries; for fewer, products by themselves waste less.
-    least_rows: BLOCKS[0].rows / 4,
+    least_rows: BLOCKS[0].rows / thresholds::QUERY_FRACTION,
     least_work: 0,
     most_keys: i32::MAX as usize - SIDE,
     columns: MAX_WIDTH,
@@ -230,7 +227,7 @@ impl AttentionTemplate {
     fn resident(self, a: &FusedAttention, block: CudaAttentionTile) -> usize {
         match self {
             AttentionTemplate::Tensor(_) => tensor::resident(a, block),
-            AttentionTemplate::Exact => RESIDENT,
+            AttentionTemplate::Exact => thresholds::ATTENTION_RESIDENT_THREADS,
         }
     }
 }

@@ -11,7 +11,8 @@ use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::BoundKernel;
 use crate::render::target::GpuTarget;
-use crate::render::thread_mapping::{self, REGISTERS_FOR_ROWS, ThreadMapping};
+use crate::render::thread_mapping::{self, ThreadMapping};
+use crate::render::thresholds::GPU_CACHE_REGISTERS;
 
 /// Invocations of a warp.
 pub(super) const WARP: usize = 32;
@@ -67,7 +68,7 @@ pub(super) fn emitter<'k>(dialect: &'k Cuda, kernel: &'k Kernel, mapping: &Threa
     emitter.reduction_threads = mapping.reduction_threads;
     emitter.blocked = mapping.blocked;
     emitter.warp = WARP;
-    emitter.cache_registers = REGISTERS_FOR_ROWS;
+    emitter.cache_registers = GPU_CACHE_REGISTERS;
     emitter.vec4 = mapping.vec4.clone();
     emitter.vec8 = mapping.vec8.clone();
     // The body of a function.

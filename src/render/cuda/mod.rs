@@ -9,6 +9,7 @@
 //! - [`scan`]: scans of long rows by a template.
 //! - [`mod@scatter`]: updates by index.
 //! - [`tiles`]: which templates, in what sizes.
+//! - [`thresholds`]: tuning numbers.
 //! - [`skinny`]: products of few rows.
 //! - [`stored`]: operands that are computed before a product.
 //! - [`mod@sort`]: sorting permutations, by a template.
@@ -29,6 +30,7 @@ pub mod scan;
 pub mod scatter;
 pub mod skinny;
 pub mod sort;
+pub mod thresholds;
 pub mod tiles;
 
 use crate::base::DType;

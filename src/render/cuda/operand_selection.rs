@@ -5,15 +5,13 @@
 use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::render::c_like::wide;
 use crate::render::cuda::async_copy::is_k_major;
-use crate::render::cuda::tiles::{self, CudaProductTile, MmaType, SplitKTile, unwidened};
+use crate::render::cuda::thresholds;
+use crate::render::cuda::tiles::{CudaProductTile, MmaType, SplitKTile, unwidened};
 use crate::render::product::ProductExtents;
 use crate::render::split::materialize::MaterializedOperand;
 use crate::render::split::rewriter::{axes_of, needed};
 use crate::render::target::{CudaFeatures, GpuTarget};
 
-/// Elements of an operand that the blocks of a multiprocessor compute in a nanosecond:
-/// casts on an H200.
-const COMPUTED: u64 = 7;
 /// Neighbours that are copied together.
 const PIECE: usize = 8;
 
@@ -79,7 +77,8 @@ fn pays(
     let blocks = (way.tile.groups(&extents) * way.parts as u64).div_ceil(cuda.multiprocessors as u64);
     let computed = blocks * (lines * extents.k / way.parts) as u64;
     let moved = kernel.points_of(&stored.axes) * stored.dtype.size() + read(kernel, stored.value).1;
-    computed / COMPUTED > moved as u64 / tiles::MEMORY_BYTES_PER_NANOSECOND + tiles::LAUNCH_NANOSECONDS
+    computed / thresholds::COMPUTED_PER_NANOSECOND
+        > moved as u64 / thresholds::MEMORY_BYTES_PER_NANOSECOND + thresholds::LAUNCH_NANOSECONDS
 }
 
 /// Elements and bytes of what a value is computed from.

@@ -5,6 +5,7 @@ use crate::base::{DType, Precision};
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::render::c_like::wide;
 use crate::render::coalesce::coalesce;
+use crate::render::cuda::thresholds;
 use crate::render::cuda::tiles::unwidened;
 use crate::render::product::{ProductExtents, oriented};
 
@@ -39,13 +40,6 @@ pub struct PlainMatmul {
     /// Of m by n.
     pub c: Matrix,
 }
-
-/// The shortest side of a product that is worth a library's call; of 16-bit floats, which it
-/// reads faster where rows are few (a weight of 128 MiB in 0.05 ms by it, 0.07 by ours on an H200).
-const LEAST_SIDE: usize = 64;
-const LEAST_SIDE_OF_HALVES: usize = 8;
-/// The fewest multiplications that are.
-const LEAST_WORK: usize = 1 << 24;
 
 impl PlainMatmul {
     /// What a kernel multiplies, if it does nothing else: floats of one type, up to
@@ -84,8 +78,12 @@ impl PlainMatmul {
     /// dominated by its launch, and flat matrices by memory, which ours mostly read as fast.
     pub fn is_worth_a_call(&self) -> bool {
         let ProductExtents { batch, m, n, k } = self.extents;
-        let least = if self.a.dtype.size() == 2 { LEAST_SIDE_OF_HALVES } else { LEAST_SIDE };
-        m.min(n).min(k) >= least && batch * m * n * k >= LEAST_WORK
+        let least = if self.a.dtype.size() == 2 {
+            thresholds::MIN_LIBRARY_SIDE_OF_HALVES
+        } else {
+            thresholds::MIN_LIBRARY_SIDE
+        };
+        m.min(n).min(k) >= least && batch * m * n * k >= thresholds::MIN_LIBRARY_WORK
     }
 }
 

@@ -20,7 +20,8 @@ use crate::render::cuda::async_copy::{AsyncCopy, is_k_major};
 use crate::render::cuda::dialect::{Cuda, storage};
 use crate::render::cuda::kernel::{self, of_launch};
 use crate::render::cuda::operand_selection::worth_materializing;
-use crate::render::cuda::tiles::{CudaProductTile, MIN_K_PER_PART, MmaType, SplitKTile, suitable};
+use crate::render::cuda::thresholds;
+use crate::render::cuda::tiles::{CudaProductTile, MmaType, SplitKTile, suitable};
 use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::product::{ProductExtents, oriented};
 use crate::render::shader::{Pass, TensorMapSpec, Unsupported};
@@ -41,7 +42,7 @@ pub fn as_sums(kernel: &Kernel) -> Option<Kernel> {
     let c = oriented(kernel, kernel.contraction.as_ref()?);
     let ProductExtents { m, k, .. } = ProductExtents::of(kernel, &c);
     let floats = matches!(c.dtype, DType::F32 | DType::F64);
-    if m == 1 && (1..MIN_K_PER_PART).contains(&k) && floats { as_reduction(kernel) } else { None }
+    if m == 1 && (1..thresholds::MIN_K_PER_PART).contains(&k) && floats { as_reduction(kernel) } else { None }
 }
 
 /// The tile that is taken.

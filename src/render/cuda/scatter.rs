@@ -10,14 +10,12 @@ use crate::render::c_like::emit::ElementIndex;
 use crate::render::c_like::{Coarsening, Dialect, Emitter, wide};
 use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::kernel::{WARP, emitter, finish, invocation, is_wide, start};
+use crate::render::cuda::thresholds::{self, SCATTER_PREFETCH};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::BoundKernel;
 use crate::render::split::rewriter::axes_of;
 use crate::render::target::GpuTarget;
 use crate::render::thread_mapping::{self, ThreadMapping};
-
-/// Indices that a lane looks at before the updates of any are made: reads that wait together.
-const AHEAD: usize = 4;
 
 /// The pass of a scatter.
 ///
@@ -84,20 +82,17 @@ struct Shares {
 impl Shares {
     /// `None` where invocations are many, or their updates few.
     fn new(kernel: &Kernel, scatter: &ScatterStore, target: &GpuTarget) -> Option<Shares> {
-        const LEAST_UPDATES: usize = WARP / 2;
-        const INVOCATIONS: usize = 1 << 10;
-        const WARPS: usize = 32;
         let processors = target.cuda.map_or(1, |cuda| cuda.multiprocessors);
         let (meeting, apart) = axes(kernel, scatter);
-        let busy = kernel.points_of(&apart) >= processors * INVOCATIONS;
-        if busy || kernel.points_of(&meeting) < LEAST_UPDATES {
+        let busy = kernel.points_of(&apart) >= processors * thresholds::SCATTER_BUSY_THREADS;
+        if busy || kernel.points_of(&meeting) < thresholds::MIN_SHARED_UPDATES {
             return None;
         }
         let decides = axes_of(kernel, scatter.index);
         let (batch, columns): (Vec<AxisId>, Vec<AxisId>) =
             apart.into_iter().partition(|axis| decides.contains(axis));
         let warps = kernel.points_of(&batch) * kernel.points_of(&columns).div_ceil(WARP);
-        let owners = (processors * WARPS / warps.max(1)).clamp(1, scatter.extent.max(1));
+        let owners = (processors * thresholds::SCATTER_WARPS / warps.max(1)).clamp(1, scatter.extent.max(1));
         Some(Shares { meeting, batch, columns, owners })
     }
 }
@@ -130,10 +125,10 @@ fn by_warps(
     emitter.positions("batch", &shares.batch, 1);
     emitter.positions("column", &shares.columns, 1);
     let updates = kernel.points_of(&shares.meeting);
-    emitter.out.open(dialect.for_loop("first", "0", &position(updates), WARP * AHEAD));
+    emitter.out.open(dialect.for_loop("first", "0", &position(updates), WARP * SCATTER_PREFETCH));
     look(&mut emitter, &dialect, scatter, shares);
     emitter.out.line("#pragma unroll");
-    emitter.out.open(format!("for (i32 ahead = 0; ahead < {AHEAD}; ahead++)"));
+    emitter.out.open(format!("for (i32 ahead = 0; ahead < {SCATTER_PREFETCH}; ahead++)"));
     emitter.out.line("u32 left = __ballot_sync(~0u, own[ahead] >= 0);");
     emitter.out.open("while (left != 0)");
     emitter.out.line("const u32 next = __ffs(left) - 1;");
@@ -154,9 +149,9 @@ fn look(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore, share
     let width = dialect.position(scatter.extent.div_ceil(shares.owners) as i64);
     let updates = dialect.position(kernel.points_of(&shares.meeting) as i64);
     let ty = dialect.position_type();
-    emitter.out.line(dialect.array("own", ty, AHEAD));
+    emitter.out.line(dialect.array("own", ty, SCATTER_PREFETCH));
     emitter.out.line("#pragma unroll");
-    emitter.out.open(format!("for (i32 ahead = 0; ahead < {AHEAD}; ahead++)"));
+    emitter.out.open(format!("for (i32 ahead = 0; ahead < {SCATTER_PREFETCH}; ahead++)"));
     emitter.out.line(dialect.define("update", ty, &format!("first + ahead * {WARP} + lane")));
     emitter.out.line("own[ahead] = -1;");
     emitter.out.open(format!("if (update < {updates})"));

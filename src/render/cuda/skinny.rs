@@ -4,15 +4,10 @@
 use crate::base::DType;
 use crate::kernel::{Contraction, Kernel};
 use crate::render::cuda::async_copy::{AsyncCopy, is_k_major, loads};
-use crate::render::cuda::tiles::{CudaProductTile, MIN_K_PER_PART, MmaType, TileCandidate};
+use crate::render::cuda::thresholds;
+use crate::render::cuda::tiles::{CudaProductTile, MmaType, TileCandidate};
 use crate::render::product::ProductExtents;
 use crate::render::target::GpuTarget;
-
-/// Rows for which a product is as fast as the other matrix is read.
-const FEW_ROWS: usize = 16;
-
-/// Bytes that a multiprocessor reads in a nanosecond.
-const BYTES_READ: u64 = 40;
 
 /// The tiles of few rows. Tensor cores read a matrix of 16-bit floats as fast if it is
 /// copied as it is, and have less to do with rows that half fill them.
@@ -24,7 +19,11 @@ pub(super) fn candidates(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -
     };
     let by_tensor_cores = MmaType::of(kernel, c)
         .is_some_and(|factor| rows > 4 && factor.dtype().size() == 2 && is_copied(factor.dtype()));
-    if rows * size > 4 * FEW_ROWS || extents.k < MIN_K_PER_PART || c.dtype == DType::Bool || by_tensor_cores {
+    if rows * size > 4 * thresholds::MAX_SKINNY_ROWS
+        || extents.k < thresholds::MIN_K_PER_PART
+        || c.dtype == DType::Bool
+        || by_tensor_cores
+    {
         return Vec::new();
     }
     let k_major = is_k_major(kernel, c.b, &c.k, &c.n);
@@ -39,8 +38,10 @@ pub(super) fn candidates(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -
     };
     let candidate = |&columns: &usize| {
         let tile = CudaProductTile::Skinny { rows, columns, k_unroll, size };
-        let read = BYTES_READ / if k_major || columns >= 32 { 1 } else { 2 } / bytes as u64;
-        TileCandidate { tile, rate: (read * rows as u64).min(400 / size as u64) }
+        let read = thresholds::SKINNY_BYTES_PER_NANOSECOND
+            / if k_major || columns >= thresholds::CACHE_LINE_COLUMNS { 1 } else { 2 }
+            / bytes as u64;
+        TileCandidate { tile, rate: (read * rows as u64).min(thresholds::SKINNY_MAX_RATE / size as u64) }
     };
     widths.iter().map(candidate).collect()
 }

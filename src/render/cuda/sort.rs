@@ -7,17 +7,11 @@ use crate::base::DType;
 use crate::kernel::Sort;
 use crate::render::c_like::hook::template;
 use crate::render::cuda::dialect::widened;
+use crate::render::cuda::thresholds::{SELECTION_FRACTION, SELECTION_SEGMENT, SORT_SEGMENT, SORT_THREADS};
 use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::shader::{PassBuffer, Shader, Unsupported};
 
 const TEMPLATE: &str = include_str!("../../../kernels/sort.cuh");
-
-/// Elements that a block sorts, at most and at least.
-const SEGMENT: [usize; 2] = [4096, 64];
-/// Elements that it sorts where a sort keeps few of them: its threads have a pair each.
-const SELECTION_SEGMENT: usize = 1024;
-/// Threads of a block, at most.
-const THREADS: usize = 512;
 
 /// The extents of a sort.
 struct CudaSortSizes {
@@ -41,7 +35,7 @@ impl CudaSortSizes {
         let padded = length.next_power_of_two();
         let lines = sort.shape.numel() / length;
         // Places are 32-bit numbers, and so are the numbers of blocks.
-        let [most, least] = SEGMENT;
+        let [most, least] = SORT_SEGMENT;
         if padded > i32::MAX as usize || lines.saturating_mul(padded) / least > i32::MAX as usize {
             return Err(Unsupported::Elements(lines.saturating_mul(padded)));
         }
@@ -49,7 +43,7 @@ impl CudaSortSizes {
         let key = if sort.dtype.size() == 8 { ("u64", 8) } else { ("u32", 4) };
         let inner = sort.inner().max(1);
         let few = sort.count.next_power_of_two();
-        let selects = few <= SELECTION_SEGMENT / 8 && padded > SELECTION_SEGMENT;
+        let selects = few <= SELECTION_SEGMENT / SELECTION_FRACTION && padded > SELECTION_SEGMENT;
         let most = if selects { SELECTION_SEGMENT } else { most };
         let segment = total.next_power_of_two().clamp(least, most);
         let selected = if selects { few } else { segment };
@@ -101,7 +95,7 @@ pub fn render(sort: &Sort) -> Result<Shader, Unsupported> {
     parameters.pointer(PassBuffer::Scratch(1), "u32", "places");
     parameters.input(0, sort.dtype);
     parameters.output(0, DType::I64);
-    let threads = (sizes.segment / 2).min(THREADS) as u32;
+    let threads = (sizes.segment / 2).min(SORT_THREADS) as u32;
     let way = if sizes.selects() { "select" } else { "sort" };
     let body = format!("    {way}(Sort{{{}}});\n", parameters.names(0).join(", "));
     let source = header(sort, &sizes, &parameters)

@@ -4,8 +4,10 @@
 use crate::base::{DType, Precision};
 use crate::kernel::{Contraction, Expr, ExprId, Kernel};
 use crate::render::cuda::skinny;
-use crate::render::product::{MAX_EPILOGUE_OPS, MIN_TILED_RESULTS, ProductExtents, epilogue_ops};
+use crate::render::cuda::thresholds;
+use crate::render::product::{ProductExtents, epilogue_ops};
 use crate::render::target::{CudaFeatures, GpuTarget};
+use crate::render::thresholds::{MAX_EPILOGUE_OPS, MIN_TILED_RESULTS};
 
 /// The numbers that tensor cores multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -249,7 +251,9 @@ impl CudaProductTile {
     /// Steps until a pipeline is full.
     fn fill(&self) -> usize {
         match self {
-            CudaProductTile::Simt { .. } | CudaProductTile::Mma { .. } | CudaProductTile::Wgmma { .. } => 4,
+            CudaProductTile::Simt { .. } | CudaProductTile::Mma { .. } | CudaProductTile::Wgmma { .. } => {
+                thresholds::PIPELINE_FILL
+            }
             CudaProductTile::Skinny { .. } => 1,
         }
     }
@@ -348,8 +352,11 @@ pub fn suitable(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Vec<Spl
 /// The tiles for what a product multiplies, on a device.
 fn candidates(kernel: &Kernel, c: &Contraction, cuda: &CudaFeatures) -> Vec<TileCandidate> {
     let Some(factor) = MmaType::of(kernel, c) else { return ordinary(c.dtype) };
-    let shared =
-        if cuda.shared_bytes() < 160 << 10 { SharedMemoryClass::Small } else { SharedMemoryClass::Large };
+    let shared = if cuda.shared_bytes() < thresholds::LARGE_SHARED_BYTES {
+        SharedMemoryClass::Small
+    } else {
+        SharedMemoryClass::Large
+    };
     let candidate = |row: &MmaTileEntry| {
         let ([rows, columns], [part_rows, part_columns]) = (row.tile, row.part);
         let tile =
@@ -380,14 +387,12 @@ fn ordinary(dtype: DType) -> Vec<TileCandidate> {
     SIMT.iter().filter_map(candidate).collect()
 }
 
-/// Depths of a part, at least.
-pub const MIN_K_PER_PART: usize = 256;
-
 /// A tile with the parts that make it fastest.
 fn fastest(candidate: &TileCandidate, extents: &ProductExtents, cuda: &CudaFeatures) -> (u64, SplitKTile) {
     let parts = (0..6).map(|power| 1usize << power).filter(|&parts| {
-        let small = candidate.tile.groups(extents) * (parts as u64) < 4 * cuda.multiprocessors as u64;
-        parts == 1 || (extents.k / parts >= MIN_K_PER_PART && small)
+        let small = candidate.tile.groups(extents) * (parts as u64)
+            < thresholds::SPLIT_K_BLOCKS * cuda.multiprocessors as u64;
+        parts == 1 || (extents.k / parts >= thresholds::MIN_K_PER_PART && small)
     });
     let choices = parts
         .map(|parts| (cost(candidate, extents, parts, cuda), SplitKTile { tile: candidate.tile, parts }));
@@ -396,11 +401,6 @@ fn fastest(candidate: &TileCandidate, extents: &ProductExtents, cuda: &CudaFeatu
     };
     best
 }
-
-/// Bytes that memory moves in a nanosecond.
-pub const MEMORY_BYTES_PER_NANOSECOND: u64 = 2000;
-/// Nanoseconds that a launch takes.
-pub const LAUNCH_NANOSECONDS: u64 = 3000;
 
 /// Nanoseconds that a product takes, about: whole tiles on each multiprocessor, and
 /// the sum of the parts.
@@ -413,7 +413,11 @@ fn cost(candidate: &TileCandidate, extents: &ProductExtents, parts: usize, cuda:
     let depth = extents.k.div_ceil(parts).next_multiple_of(tile.step()) + tile.fill() * tile.step();
     let product = each * (sharers * rows * columns * depth) as u64 / candidate.rate;
     let moved = 8 * (parts * extents.batch * extents.m * extents.n) as u64;
-    if parts == 1 { product } else { product + moved / MEMORY_BYTES_PER_NANOSECOND + LAUNCH_NANOSECONDS }
+    if parts == 1 {
+        product
+    } else {
+        product + moved / thresholds::MEMORY_BYTES_PER_NANOSECOND + thresholds::LAUNCH_NANOSECONDS
+    }
 }
 
 #[cfg(test)]

@@ -7,15 +7,13 @@ use crate::render::shader::PassBuffer;
 use crate::render::split::rewriter::{KernelRewriter, needed};
 use crate::render::split::{BoundKernel, KernelSequence, PartGroup, SplitPoint, parts_to_fill_device};
 use crate::render::target::GpuTarget;
-
-/// Rows of a tile times its steps: what one iteration computes of an operand.
-const MOST_LANES: usize = 32;
+use crate::render::thresholds::MAX_PRODUCT_ELEMENTS_PER_STEP;
 
 /// How the contracted axes are cut, if they should be.
 pub fn split_point(kernel: &Kernel, target: &GpuTarget) -> Option<SplitPoint> {
     let Some(c) = &kernel.contraction else { panic!("a contraction's parts without one") };
     let (points, rows) = (kernel.level_points(0), kernel.level_points(1));
-    let most = target.max_iterations / iterations::of_body(kernel, 1, MOST_LANES);
+    let most = target.max_iterations / iterations::of_body(kernel, 1, MAX_PRODUCT_ELEMENTS_PER_STEP);
     let parts = parts_to_fill_device(points, rows, target).unwrap_or(1);
     let parts = match rows as u64 > most {
         true => parts.max(rows.div_ceil((most as usize / 2).max(1))),

@@ -33,11 +33,7 @@ use crate::render::narrow::narrow;
 use crate::render::shader::PassBuffer;
 use crate::render::target::{Adapter, GpuTarget};
 use crate::render::thread_mapping;
-
-/// Rows that are not worth another launch.
-const FEW_ROWS: usize = 1 << 14;
-/// Points or rows that one invocation computes together, at most.
-const MOST_LANES: usize = 4;
+use crate::render::thresholds;
 
 /// A kernel with the memory behind its inputs and outputs.
 #[derive(Clone, Debug)]
@@ -202,7 +198,9 @@ impl SplitPoint {
     /// Cuts rows into about so many parts, of two rows or more and of lengths that
     /// vectors divide; `None` if there are not enough rows for two parts.
     pub fn new(kernel: &Kernel, axes: &[AxisId], parts: usize) -> Option<SplitPoint> {
-        SplitPoint::by(kernel, axes, parts, |exact, _| if exact > 64 { exact / 4 * 4 } else { exact })
+        SplitPoint::by(kernel, axes, parts, |exact, _| {
+            if exact > thresholds::VECTOR_PART_ROWS { exact / 4 * 4 } else { exact }
+        })
     }
 
     /// The same, but of parts whose rows a unit divides, where they need not be more than twice
@@ -284,7 +282,8 @@ fn split_point(kernel: &Kernel, target: &GpuTarget) -> Option<SplitPoint> {
         Ok(_) => parts_to_fill_device(points, rows, target).or_else(|| parts_for_locality(kernel, target))?,
         // Pieces of half of what the driver carries out.
         Err(_) => {
-            let most = target.max_iterations / iterations::of_step(kernel, 1, MOST_LANES);
+            let most =
+                target.max_iterations / iterations::of_step(kernel, 1, thresholds::MAX_ELEMENTS_PER_STEP);
             parts_to_fill_device(points, rows, target)
                 .unwrap_or(2)
                 .max(rows.div_ceil((most as usize / 2).max(1)))
@@ -298,7 +297,7 @@ fn split_point(kernel: &Kernel, target: &GpuTarget) -> Option<SplitPoint> {
 /// neighbours where rows do not.
 fn leaves_device_idle(kernel: &Kernel, target: &GpuTarget) -> bool {
     let (points, rows) = (kernel.level_points(0).max(1), kernel.level_points(1));
-    let across = points < thread_mapping::COALESCED && thread_mapping::is_across(kernel, target);
+    let across = points < thresholds::COALESCED_POINTS && thread_mapping::is_across(kernel, target);
     let rows_apart = across && parts_for_coalescing(points, rows).is_some();
     rows_apart || parts_to_fill_device(points, kernel.points(kernel.depth()) / points, target).is_some()
 }
@@ -307,27 +306,26 @@ fn leaves_device_idle(kernel: &Kernel, target: &GpuTarget) -> bool {
 /// that a GPU's invocations are many and need not share the rows of a point; `None` where
 /// what they read is little, or parts would be few.
 fn parts_for_coalescing(points: usize, rows: usize) -> Option<usize> {
-    const INVOCATIONS: usize = 1 << 17;
-    const ROWS: usize = 32;
-    let parts = (INVOCATIONS * MOST_LANES / points.max(1)).min(rows / ROWS);
-    (points.saturating_mul(rows) >= 1 << 18 && parts >= 8).then_some(parts)
+    let parts = (thresholds::COALESCED_THREADS * thresholds::MAX_ELEMENTS_PER_STEP / points.max(1))
+        .min(rows / thresholds::MIN_COALESCED_ROWS);
+    (points.saturating_mul(rows) >= thresholds::MIN_COALESCED_ELEMENTS
+        && parts >= thresholds::MIN_COALESCED_PARTS)
+        .then_some(parts)
 }
 
 /// The parts in which rows that lie pages apart are cut on a host's processor,
 /// so that neighbouring points find a part's lines in its caches: addresses
 /// pages apart share a cache's few places for them.
 fn parts_for_locality(kernel: &Kernel, target: &GpuTarget) -> Option<usize> {
-    const PAGE: usize = 4096;
-    const PLACES: usize = 16;
     let row = kernel.level_axes(1).filter(|axis| kernel.axes[axis.index()].extent != 1).last()?;
     let distance = |node: &ExprNode| {
         let (slot, access) = node.expr.load()?;
         let size = kernel.inputs[slot as usize].dtype.size();
         Some(access.affine.coefficient(row).unsigned_abs() as usize * size)
     };
-    let apart = kernel.exprs.iter().filter_map(distance).any(|bytes| bytes >= PAGE);
-    let parts = kernel.level_points(1) / PLACES;
-    (target.adapter == Adapter::Software && apart && parts >= 4).then_some(parts)
+    let apart = kernel.exprs.iter().filter_map(distance).any(|bytes| bytes >= thresholds::PAGE_BYTES);
+    let parts = kernel.level_points(1) / thresholds::ROWS_PER_CACHE_SET;
+    (target.adapter == Adapter::Software && apart && parts >= thresholds::MIN_LOCAL_PARTS).then_some(parts)
 }
 
 /// The parts in which the rows of few points keep a device busy; `None` if
@@ -335,10 +333,10 @@ fn parts_for_locality(kernel: &Kernel, target: &GpuTarget) -> Option<usize> {
 pub fn parts_to_fill_device(points: usize, rows: usize, target: &GpuTarget) -> Option<usize> {
     // On a CPU invocations take parts, elsewhere workgroups do.
     let (takers, least) = match target.adapter {
-        Adapter::Software => (1024, 1 << 12),
-        Adapter::Integrated => (128, 1 << 13),
-        Adapter::Discrete => (1024, 1 << 13),
+        Adapter::Software => thresholds::SOFTWARE_PARTS,
+        Adapter::Integrated => thresholds::INTEGRATED_PARTS,
+        Adapter::Discrete => thresholds::DISCRETE_PARTS,
     };
     let parts = (takers / points.max(1)).min(rows / least);
-    (rows >= FEW_ROWS && parts >= 2).then_some(parts)
+    (rows >= thresholds::MIN_SPLIT_ROWS && parts >= 2).then_some(parts)
 }

@@ -10,6 +10,7 @@ use crate::render::shader::PassBuffer;
 use crate::render::split::rewriter::KernelRewriter;
 use crate::render::split::{BoundKernel, KernelSequence, PartGroup, SplitPoint};
 use crate::render::target::{Adapter, GpuTarget};
+use crate::render::thresholds;
 
 /// What combines copies, if the order of updates does not matter but for rounding.
 fn monoid(mode: ScatterMode) -> Option<Monoid> {
@@ -25,17 +26,16 @@ fn monoid(mode: ScatterMode) -> Option<Monoid> {
 /// How the updates are cut, if they should be: copies that take no more memory than the
 /// updates do twice, of thousands of updates each.
 pub fn split_point(kernel: &Kernel, scatter: &ScatterStore, target: &GpuTarget) -> Option<SplitPoint> {
-    const UPDATES: usize = 1 << 12;
-    const PARTS: usize = 512;
     // A host's processor has few threads to share the updates between.
     if target.adapter == Adapter::Software || monoid(scatter.mode).is_none() {
         return None;
     }
     let updates = kernel.points_of(&scatter.axes);
     let copies = 2 * kernel.level_points(0) / scatter.numel.max(1);
-    let parts = (updates / UPDATES).min(copies).min(PARTS);
+    let parts = (updates / thresholds::MIN_UPDATES_PER_PART).min(copies).min(thresholds::MAX_SCATTER_PARTS);
     let bytes = (parts * scatter.numel * scatter.dtype.compute().size()) as u64;
-    (parts >= 4 && bytes <= target.max_binding).then(|| SplitPoint::new(kernel, &scatter.axes, parts))?
+    (parts >= thresholds::MIN_SCATTER_PARTS && bytes <= target.max_binding)
+        .then(|| SplitPoint::new(kernel, &scatter.axes, parts))?
 }
 
 /// The kernels: what changes nothing, the updates of each piece, all copies together, and

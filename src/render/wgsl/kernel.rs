@@ -11,6 +11,7 @@ use crate::render::shader::{DISPATCH_START, Pass, Unsupported, uniform_words};
 use crate::render::split::BoundKernel;
 use crate::render::target::{Adapter, GpuTarget};
 use crate::render::thread_mapping::{self, ThreadMapping};
+use crate::render::thresholds::{GPU_CACHE_REGISTERS, SOFTWARE_CACHE_REGISTERS};
 use crate::render::wgsl::dialect::{Wgsl, word};
 use crate::render::wgsl::hook::Vec4Accesses;
 use crate::render::wgsl::memory::{AccessMode, BindingDeclarations, BufferView, accessed_extents};
@@ -41,7 +42,7 @@ impl<'k> KernelShader<'k> {
         if let Some(mapping) = thread_mapping::cached_rows(kernel, target) {
             let dialect = Wgsl { inputs: self.inputs };
             let mut emitter = emitter(&dialect, kernel, &mapping);
-            emitter.cache_registers = thread_mapping::REGISTERS_FOR_WRITTEN_ROWS;
+            emitter.cache_registers = SOFTWARE_CACHE_REGISTERS;
             emitter.unrolls_cached_loops = true;
             self.emit_rows(&mapping, &mut emitter);
             if emitter.caches_rows() {
@@ -53,7 +54,7 @@ impl<'k> KernelShader<'k> {
         let mut emitter = emitter(&dialect, kernel, &mapping);
         // Software drivers are kept from unrolling the loops.
         if target.adapter != Adapter::Software {
-            emitter.cache_registers = thread_mapping::REGISTERS_FOR_ROWS;
+            emitter.cache_registers = GPU_CACHE_REGISTERS;
         } else if kernel.depth() > 0 {
             keep_loops(&mut emitter);
         }

@@ -9,6 +9,7 @@
 //! - [`mod@attention`]: attention by another.
 //! - [`mod@scan`]: scans along long rows, and
 //! - [`mod@sort`]: sorting permutations, by templates too.
+//! - [`thresholds`]: tuning numbers of the templates.
 //! - [`sized`]: numbers that stem from sizes, and texts that serve several.
 
 pub mod attention;
@@ -21,6 +22,7 @@ pub mod product;
 pub mod scan;
 pub mod sized;
 pub mod sort;
+pub mod thresholds;
 
 use crate::base::DType;
 use crate::kernel::{Expr, ExprId, Kernel, Workload};

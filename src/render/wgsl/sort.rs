@@ -14,6 +14,7 @@ use crate::render::target::{Adapter, GpuTarget};
 use crate::render::wgsl::dialect::word;
 use crate::render::wgsl::memory::{AccessMode, BindingDeclarations, BufferView};
 use crate::render::wgsl::sized::signed;
+use crate::render::wgsl::thresholds;
 use crate::render::wgsl::{Main, ModuleParts, check_type, hook, module};
 
 const TEMPLATE: &str = include_str!("../../../shaders/sort.wgsl");
@@ -36,8 +37,8 @@ impl WgslSortSizes {
         let length = sort.shape[sort.axis].max(1);
         let words = if sort.dtype.size() == 8 { 3 } else { 2 };
         let most = match target.adapter {
-            Adapter::Software => 1024,
-            Adapter::Discrete | Adapter::Integrated => 512,
+            Adapter::Software => thresholds::SOFTWARE_SORT_BLOCK,
+            Adapter::Discrete | Adapter::Integrated => thresholds::GPU_SORT_BLOCK,
         };
         let shared = target.workgroup_bytes as usize / (4 * words);
         let most = most.min(2 * target.max_workgroup as usize).min(shared);

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::base::{Device, Error, Result};
-use crate::render::target::SOFTWARE_COMPILE_BOUND_ELEMENTS;
+use crate::render::thresholds::{SOFTWARE_COMPILE_BOUND_ELEMENTS, SOFTWARE_MAX_ITERATIONS};
 use crate::render::{Adapter as Class, GpuTarget};
 
 /// Features used where an adapter has them.
@@ -18,10 +18,6 @@ pub const WANTED: wgpu::Features = wgpu::Features::SHADER_INT64
 const MATRICES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
     .union(wgpu::Features::SHADER_F16)
     .union(wgpu::Features::SUBGROUP);
-
-/// Software drivers stop an invocation silently after 65,535 iterations; a
-/// GPU's watchdog looks at time only.
-const SOFTWARE_ITERATIONS: u64 = 60_000;
 
 /// What to do where there is no adapter.
 pub const FIX: &str = "install a Vulkan driver (Debian, Ubuntu: apt-get install mesa-vulkan-drivers libvulkan1, \
@@ -186,7 +182,7 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
         max_binding: limits.max_storage_buffer_binding_size.min(1 << 31),
         max_buffer: limits.max_buffer_size,
         max_groups: limits.max_compute_workgroups_per_dimension,
-        max_iterations: if adapter == Class::Software { SOFTWARE_ITERATIONS } else { u64::MAX },
+        max_iterations: if adapter == Class::Software { SOFTWARE_MAX_ITERATIONS } else { u64::MAX },
     }
 }
 

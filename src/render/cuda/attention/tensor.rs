@@ -12,6 +12,7 @@ use crate::render::cuda::async_copy::AsyncCopy;
 use crate::render::cuda::attention::{AttentionBody, CudaAttentionTile, SIDE, TemplateInstance, own_rows};
 use crate::render::cuda::dialect::storage;
 use crate::render::cuda::product::HOPPER;
+use crate::render::cuda::thresholds;
 use crate::render::target::CudaFeatures;
 
 const ROWS: &str = include_str!("../../../../kernels/attention_rows.cuh");
@@ -47,12 +48,14 @@ pub(super) fn threads(a: &FusedAttention, block: CudaAttentionTile) -> usize {
     block.rows / part(a, block) * 32
 }
 
-/// Threads of a multiprocessor, at least: so many have registers for what they hold.
+/// Threads of a multiprocessor, at least.
 pub(super) fn resident(a: &FusedAttention, block: CudaAttentionTile) -> usize {
     match a.part {
-        AttentionPart::LogSum if block.uses_wgmma => 512,
-        _ if a.part.is_gradient() || block.uses_wgmma || block.rows == TALL => 256,
-        _ => 384,
+        AttentionPart::LogSum if block.uses_wgmma => thresholds::LOG_SUM_RESIDENT_THREADS,
+        _ if a.part.is_gradient() || block.uses_wgmma || block.rows == TALL => {
+            thresholds::WIDE_RESIDENT_THREADS
+        }
+        _ => thresholds::RESIDENT_THREADS,
     }
 }
 
