@@ -111,6 +111,15 @@ pub use place::Place;
 
 /// A tensor: a node of the graph, computed or not, or the record of a
 /// mistake that flows through later operations until something is asked of it.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+/// let y = (&x * 2.0).sum(0) - 1.0; // nothing has run
+/// assert_eq!(y.to_vec::<f32>()?, [7.0, 11.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct Tensor {

@@ -316,7 +316,7 @@ impl Tensor {
     /// Integers in `low..high`, all equally likely, `I64` unless the place names a type.
     ///
     /// With `n = high - low`, a number's probability differs from `1/n` by
-    /// at most 2^-64 for `n` up to 2^31 and 2^-63 above. An error for an
+    /// at most 2^-64 for `n` up to 2^31 and 2^-63 above. Invalid for an
     /// empty range, one of more than 2^63 - 1 numbers, or one the type does
     /// not hold exactly.
     ///

@@ -152,9 +152,9 @@ impl Tensor {
 
     /// The values below which the parts `q` of the elements along an axis lie.
     ///
-    /// NaN if an element is NaN. A tensor of several `q` adds a leading axis. `..` takes all
-    /// elements. Invalid for a number `q` outside `[0, 1]` (those of a tensor are not checked) or a
-    /// type that is not floating.
+    /// NaN if an element is NaN. A tensor of several `q` adds a leading axis. `..` takes all elements.
+    /// Invalid for a number `q` outside `[0, 1]` or a type that is not floating; a `q` out of range in
+    /// a tensor is an error when it runs.
     ///
     /// # Examples
     /// ```

@@ -190,7 +190,8 @@ impl Tensor {
 
     /// The tensor with the elements of `source`, in order, where the mask is true.
     ///
-    /// The mask broadcasts. Invalid unless it is `Bool`; there must be enough elements.
+    /// The mask broadcasts. Invalid unless it is `Bool`; too few elements are an error when it
+    /// runs.
     ///
     /// # Examples
     /// ```
