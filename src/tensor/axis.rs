@@ -27,6 +27,15 @@ pub enum AxisList {
 
 /// What can name axes: an integer, an array, slice or vector of integers, or
 /// `..` for all of them.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::zeros([2, 3, 4], ());
+/// assert_eq!(x.sum([0, -1]).dims()?, [3]);
+/// assert_eq!(x.sum(..).rank(), 0);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 pub trait IntoAxes {
     /// The axes named.
     fn into_axes(self) -> AxisList;

@@ -138,6 +138,32 @@ pub fn composite(
 
 /// A user's own kernel applied to the inputs; its `infer` says how many
 /// results there are.
+///
+/// # Examples
+/// ```
+/// use kiln::ir::{Custom, Type};
+/// use kiln::prelude::*;
+/// use std::sync::Arc;
+///
+/// #[derive(Debug)]
+/// struct Reverse;
+/// impl Custom for Reverse {
+///     fn name(&self) -> &str {
+///         "reverse"
+///     }
+///     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>, String> {
+///         Ok(vec![operands[0].clone()])
+///     }
+///     fn run_cpu(&self, operands: &[&[u8]], results: &mut [&mut [u8]]) -> Result<(), String> {
+///         let elements = operands[0].chunks_exact(4).rev();
+///         results[0].chunks_exact_mut(4).zip(elements).for_each(|(to, from)| to.copy_from_slice(from));
+///         Ok(())
+///     }
+/// }
+/// let y = kiln::custom(Arc::new(Reverse), &[Tensor::from([1.0f32, 2.0])]);
+/// assert_eq!(y[0].to_vec::<f32>()?, [2.0, 1.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[track_caller]
 pub fn custom(kernel: Arc<dyn Custom>, inputs: &[Tensor]) -> Vec<Tensor> {
     let site = CallSite::here("custom");

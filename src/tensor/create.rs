@@ -309,6 +309,14 @@ impl Tensor {
 }
 
 /// Values in nested arrays or vectors: the innermost are the last axis.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// assert_eq!(Tensor::from([[1.0f32, 2.0]]).dims()?, [1, 2]);
+/// assert_eq!(Tensor::from(vec![vec![1.0f32, 2.0]; 3]).dims()?, [3, 2]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 pub trait Nested {
     /// The type of the values.
     type Value: Element;

@@ -22,6 +22,15 @@ mod sealed {
 }
 
 /// A tensor, a reference to one, or a Rust number.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::from([1.0f32, 2.0]);
+/// assert_eq!(x.pow(2).to_vec::<f32>()?, [1.0, 4.0]);
+/// assert_eq!(x.pow(&x).to_vec::<f32>()?, [1.0, 4.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 pub trait Operand: sealed::Sealed {
     /// The operand, by value.
     fn into_operand(self) -> OperandValue;

@@ -128,12 +128,27 @@ impl Generator {
 /// The distributions, from this generator; the methods of [`Tensor`] of the
 /// same names document them.
 impl Generator {
-    /// See [`Tensor::rand`].
+    /// Uniform in `[0, 1)`; see [`Tensor::rand`].
+    ///
+    /// # Examples
+    /// ```
+    /// let mut generator = kiln::Generator::new(7);
+    /// assert_eq!(generator.rand([2, 3], ()).dims()?, [2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn rand(&mut self, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         self.draw(CallSite::here("rand"), shape, place).uniform(0.0, 1.0)
     }
-    /// See [`Tensor::uniform`].
+    /// Uniform in `[low, high)`; see [`Tensor::uniform`].
+    ///
+    /// # Examples
+    /// ```
+    /// let mut generator = kiln::Generator::new(7);
+    /// let x = generator.uniform(1.0, 2.0, [100], ());
+    /// assert!(x.ge(1.0).all(..).item::<bool>()?);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn uniform(
         &mut self,
@@ -144,12 +159,26 @@ impl Generator {
     ) -> Tensor {
         self.draw(CallSite::here("uniform"), shape, place).uniform(low, high)
     }
-    /// See [`Tensor::randn`].
+    /// Normal with mean 0 and variance 1; see [`Tensor::randn`].
+    ///
+    /// # Examples
+    /// ```
+    /// let mut generator = kiln::Generator::new(7);
+    /// assert_eq!(generator.randn([2, 3], ()).dims()?, [2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn randn(&mut self, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         self.draw(CallSite::here("randn"), shape, place).normal(0.0, 1.0)
     }
-    /// See [`Tensor::normal`].
+    /// Normal with this mean and standard deviation; see [`Tensor::normal`].
+    ///
+    /// # Examples
+    /// ```
+    /// let mut generator = kiln::Generator::new(7);
+    /// assert_eq!(generator.normal(5.0, 0.0, [2], ()).to_vec::<f32>()?, [5.0, 5.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn normal(
         &mut self,
@@ -160,7 +189,15 @@ impl Generator {
     ) -> Tensor {
         self.draw(CallSite::here("normal"), shape, place).normal(mean, std)
     }
-    /// See [`Tensor::randint`].
+    /// Integers in `low..high`; see [`Tensor::randint`].
+    ///
+    /// # Examples
+    /// ```
+    /// let mut generator = kiln::Generator::new(7);
+    /// let x = generator.randint(0, 6, [100], ());
+    /// assert!(x.lt(6).all(..).item::<bool>()?);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn randint(
         &mut self,
@@ -171,17 +208,40 @@ impl Generator {
     ) -> Tensor {
         self.draw(CallSite::here("randint"), shape, place).integers(low, high)
     }
-    /// See [`Tensor::randperm`].
+    /// The numbers `0..n` in random order; see [`Tensor::randperm`].
+    ///
+    /// # Examples
+    /// ```
+    /// let mut generator = kiln::Generator::new(7);
+    /// assert_eq!(generator.randperm(3, ()).sort(0, false).0.to_vec::<i64>()?, [0, 1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn randperm(&mut self, n: usize, place: impl Into<Place>) -> Tensor {
         self.draw(CallSite::here("randperm"), n, place).permutation()
     }
-    /// See [`Tensor::bernoulli`].
+    /// 1 with the probability that the element gives, else 0; see [`Tensor::bernoulli`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let mut generator = kiln::Generator::new(7);
+    /// assert_eq!(generator.bernoulli(&Tensor::from([0.0f32, 1.0])).to_vec::<f32>()?, [0.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn bernoulli(&mut self, probability: &Tensor) -> Tensor {
         self.draw(CallSite::here("bernoulli"), probability.shape(), probability).bernoulli(probability)
     }
-    /// See [`Tensor::dropout`].
+    /// Each element 0 with probability `p`, else over `1 - p`; see [`Tensor::dropout`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let mut generator = kiln::Generator::new(7);
+    /// assert_eq!(generator.dropout(&Tensor::ones([2], ()), 0.0).to_vec::<f32>()?, [1.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn dropout(&mut self, x: &Tensor, p: f64) -> Tensor {
         self.draw(CallSite::here("dropout"), x.shape(), x).dropout(x, p)

@@ -112,6 +112,15 @@ pub fn r(start: impl Bound, stop: impl Bound) -> SliceRange {
 /// What can say what is taken along an axis: `..` (all), ranges of Rust's
 /// usual integers, [`r`], an integer, [`NewAxis`], [`Ellipsis`], a tensor of
 /// positions.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::zeros([4, 5], ());
+/// assert_eq!(x.i((1..3, r(.., -1))).dims()?, [2, 4]);
+/// assert_eq!(x.i((0, NewAxis)).dims()?, [1, 5]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 pub trait IntoIndex {
     /// What is taken.
     fn into_index(self) -> Index;
