@@ -85,3 +85,8 @@ pub use tensor::var::Var;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The program of the page on debugging.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/debugging.md")]
+struct Debugging;
