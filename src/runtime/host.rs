@@ -4,11 +4,11 @@ use std::sync::{Arc, LazyLock};
 
 use crate::base::{Device, DeviceKind, Result};
 use crate::ir::{Buffer, Reclaim};
-use crate::runtime::cpu::pool::Pool;
+use crate::runtime::cpu::pool::HostPool;
 
 /// The pool that all host memory comes from.
-pub fn pool() -> &'static Pool {
-    static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::new(Device::cpu()));
+pub fn pool() -> &'static HostPool {
+    static POOL: LazyLock<HostPool> = LazyLock::new(|| HostPool::new(Device::cpu()));
     &POOL
 }
 
@@ -32,7 +32,7 @@ pub fn upload(data: &[u8]) -> Result<Buffer> {
 ///
 /// # Errors
 /// As [`allocate`].
-pub fn upload_to(pool: &Pool, data: &[u8]) -> Result<Buffer> {
+pub fn upload_to(pool: &HostPool, data: &[u8]) -> Result<Buffer> {
     let buffer = pool.allocate(data.len())?;
     // SAFETY: the block is fresh, of `data.len()` bytes, and ours alone.
     unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer.handle as *mut u8, data.len()) };

@@ -6,13 +6,15 @@
 
 pub mod differences;
 mod pairs;
+mod result;
 mod terms;
 
 use std::fmt::Write;
 use std::ops::Range;
 
-use pairs::{Pairs, in_pairs};
-use terms::Terms;
+use pairs::{Bf16Operand, in_pairs};
+pub(super) use result::{ResultSink, ResultTarget};
+use terms::SummedTerms;
 
 use crate::base::{CowArc, DType};
 use crate::kernel::contraction::as_reduction;
@@ -21,51 +23,45 @@ use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{
     self, AbsoluteDifference, Fill, Operand, Order, Output, Pair, Problem, SquaredDifference,
 };
-use crate::runtime::cpu::memory::Memory;
+use crate::runtime::cpu::memory::BufferView;
+use crate::runtime::cpu::thresholds::{
+    COPY_COST_CONTIGUOUS, COPY_COST_FAR, COPY_COST_NEAR, COPY_COST_RUN, SHALLOW_K,
+};
 use crate::runtime::cpu::tile::product::{BlockProgram, StridedBlock};
 use crate::runtime::cpu::tile::space::{AxisGroup, regroup, unrounded_value};
 use crate::runtime::cpu::tile::window::Window;
 
 /// A compiled contraction.
 #[derive(Debug)]
-pub struct Product {
+pub struct ContractionProgram {
     name: String,
     dtype: DType,
-    terms: Terms,
+    terms: SummedTerms,
     batch: usize,
     m: usize,
     n: usize,
     k: usize,
-    a: Side,
-    b: Side,
-    out: Target,
+    a: OperandSource,
+    b: OperandSource,
+    out: ResultTarget,
 }
 
 /// Where an operand comes from.
 #[derive(Debug)]
-pub(super) enum Side {
+pub(super) enum OperandSource {
     /// An input, read in place.
     Strided { input: u32, strides: Strides },
     /// Something that writes blocks.
-    Packed { writer: Writer, order: Order },
+    Packed { writer: BlockWriter, order: Order },
 }
 
 /// What writes blocks of an operand.
 #[derive(Debug)]
-pub(super) enum Writer {
+pub(super) enum BlockWriter {
     /// Copies of runs.
     Window(Window),
     /// A tile program.
     Program(BlockProgram),
-}
-
-/// Where the result goes.
-#[derive(Debug)]
-pub(super) enum Target {
-    /// The first output, written in place.
-    Strided(Strides),
-    /// A tile program that reads blocks.
-    Blocks(BlockProgram),
 }
 
 /// How a matrix lies in a buffer, per batch, in elements.
@@ -92,10 +88,6 @@ impl Strides {
     }
 }
 
-/// Depths up to which a product of which nothing is shared is summed point by
-/// point.
-pub(super) const SHALLOW: usize = 64;
-
 /// A contraction as a reduction where its operands are vectors, so that blocks
 /// of them would be written to be read once: a convolution of each channel by
 /// itself, say.
@@ -105,19 +97,20 @@ pub fn sums(kernel: &Kernel) -> Option<Kernel> {
     let vectors = points(&product.m).min(points(&product.n)) == 1;
     // No axis, no rows to sum over.
     let depth = points(&product.k);
-    (vectors && !product.k.is_empty() && (2..=SHALLOW).contains(&depth))
+    (vectors && !product.k.is_empty() && (2..=SHALLOW_K).contains(&depth))
         .then(|| as_reduction(kernel))
         .flatten()
 }
 
 /// The program of a kernel with a contraction.
-pub fn compile(kernel: &Kernel, contraction: &Contraction) -> Product {
-    let terms = if in_pairs(kernel, contraction) { Terms::PairsOfProducts } else { Terms::Products };
+pub fn compile(kernel: &Kernel, contraction: &Contraction) -> ContractionProgram {
+    let terms =
+        if in_pairs(kernel, contraction) { SummedTerms::PairsOfProducts } else { SummedTerms::Products };
     compile_terms(kernel, contraction, terms)
 }
 
 /// The program of a kernel with a contraction that sums these.
-pub fn compile_terms(kernel: &Kernel, contraction: &Contraction, terms: Terms) -> Product {
+pub fn compile_terms(kernel: &Kernel, contraction: &Contraction, terms: SummedTerms) -> ContractionProgram {
     let points = |axes: &[AxisId]| kernel.points_of(axes);
     let (mut a, mut b) = (contraction.a, contraction.b);
     let (mut rows, mut cols) = (&contraction.m, &contraction.n);
@@ -132,8 +125,8 @@ pub fn compile_terms(kernel: &Kernel, contraction: &Contraction, terms: Terms) -
         (a, b, rows, cols) = (b, a, cols, rows);
     }
     let Contraction { batch, k, .. } = contraction;
-    let dtype = if terms == Terms::PairsOfProducts { DType::BF16 } else { contraction.dtype };
-    Product {
+    let dtype = if terms == SummedTerms::PairsOfProducts { DType::BF16 } else { contraction.dtype };
+    ContractionProgram {
         name: kernel.name.to_string(),
         dtype: contraction.dtype,
         terms,
@@ -187,61 +180,64 @@ pub(super) fn side(
     [batch, rows, depth]: [&[AxisId]; 3],
     dtype: DType,
     value: ExprId,
-) -> Side {
+) -> OperandSource {
     let bare = Kernel { stores: CowArc::default(), ..kernel.clone() };
     let (depth_last, axes, roots) = flat(&bare, [batch, rows, depth], &[value]);
     if let Expr::Load(input, access) = depth_last.expr(roots[0]) {
         let plain = access.guard.is_always() && access.dynamic.is_empty();
         let same = depth_last.inputs[*input as usize].dtype == dtype;
         if let Some(strides) = strides(&depth_last, &access.affine, &axes).filter(|_| plain && same) {
-            return Side::Strided { input: *input, strides };
+            return OperandSource::Strided { input: *input, strides };
         }
     }
     // Blocks are written along whichever index memory is contiguous.
     if depth_is_contiguous(&depth_last, &axes) {
-        return Side::Packed { writer: Writer::new(&depth_last, axes, roots[0]), order: Order::Depth };
+        return OperandSource::Packed {
+            writer: BlockWriter::new(&depth_last, axes, roots[0]),
+            order: Order::Depth,
+        };
     }
     let (rows_last, axes, roots) = flat(&bare, [batch, depth, rows], &[value]);
-    Side::Packed { writer: Writer::new(&rows_last, axes, roots[0]), order: Order::Rows }
+    OperandSource::Packed { writer: BlockWriter::new(&rows_last, axes, roots[0]), order: Order::Rows }
 }
 
 /// What writes blocks of a value: batch, lines and elements of a line are so many axes each.
-pub(super) fn writer(kernel: &Kernel, groups: [&[AxisId]; 3], value: ExprId) -> Writer {
+pub(super) fn writer(kernel: &Kernel, groups: [&[AxisId]; 3], value: ExprId) -> BlockWriter {
     let bare = Kernel { stores: CowArc::default(), ..kernel.clone() };
     let (flat, axes, roots) = flat(&bare, groups, &[value]);
-    Writer::new(&flat, axes, roots[0])
+    BlockWriter::new(&flat, axes, roots[0])
 }
 
 /// A function that writes blocks: of batch, lines, elements of a line, and the block.
-pub(super) type Read<'a> = dyn Fn(usize, Range<usize>, Range<usize>, StridedBlock) + Sync + 'a;
+pub(super) type WriteBlockFn<'a> = dyn Fn(usize, Range<usize>, Range<usize>, StridedBlock) + Sync + 'a;
 
-impl Writer {
-    fn new(kernel: &Kernel, axes: [Vec<AxisId>; 3], value: ExprId) -> Writer {
+impl BlockWriter {
+    fn new(kernel: &Kernel, axes: [Vec<AxisId>; 3], value: ExprId) -> BlockWriter {
         match Window::of(kernel, &axes, value) {
-            Some(window) => Writer::Window(window),
-            None => Writer::Program(BlockProgram::new(kernel, axes, Some(value))),
+            Some(window) => BlockWriter::Window(window),
+            None => BlockWriter::Program(BlockProgram::new(kernel, axes, Some(value))),
         }
     }
 
     pub(super) fn source(&self) -> String {
         match self {
-            Writer::Window(window) => window.to_string(),
-            Writer::Program(program) => program.source(),
+            BlockWriter::Window(window) => window.to_string(),
+            BlockWriter::Program(program) => program.source(),
         }
     }
 
     /// The function, on some memory.
-    pub(super) fn on<'a>(&'a self, bindings: &Bindings<'a>) -> Box<Read<'a>> {
+    pub(super) fn on<'a>(&'a self, bindings: &Bindings<'a>) -> Box<WriteBlockFn<'a>> {
         match self {
-            Writer::Window(window) => {
-                let memory = Memory::of(&bindings.inputs[window.input() as usize]);
+            BlockWriter::Window(window) => {
+                let memory = BufferView::of(&bindings.inputs[window.input() as usize]);
                 Box::new(move |batch, lines, along, to| {
                     // SAFETY: the kernel's accesses lie inside its buffers, and
                     // the product hands out blocks that are its own.
                     unsafe { window.write(memory, batch, lines, along, to) }
                 })
             }
-            Writer::Program(program) => {
+            BlockWriter::Program(program) => {
                 let launch = program.launch(bindings);
                 Box::new(move |batch, lines, along, to| launch.run(batch, lines, along, to))
             }
@@ -265,11 +261,11 @@ fn strides(kernel: &Kernel, affine: &Affine, [batch, rows, cols]: &[Vec<AxisId>;
 /// costs as much as some sixteen elements that lie one after another.
 fn copying(extent: usize, step: i64) -> f64 {
     let element = match step.abs() {
-        0 | 1 => 1.0,
-        2..=4 => 1.5,
-        _ => 4.0,
+        0 | 1 => COPY_COST_CONTIGUOUS,
+        2..=4 => COPY_COST_NEAR,
+        _ => COPY_COST_FAR,
     };
-    element + 16.0 / extent.max(1) as f64
+    element + COPY_COST_RUN / extent.max(1) as f64
 }
 
 /// Whether the largest load is cheaper to copy along the last depth axis than along
@@ -296,27 +292,27 @@ fn depth_is_contiguous(kernel: &Kernel, [_, rows, depth]: &[Vec<AxisId>; 3]) -> 
 }
 
 /// Where a result of this type goes, whose batch, rows and columns are so many axes each.
-pub(super) fn target(kernel: &Kernel, dtype: DType, groups: [&[AxisId]; 3]) -> Target {
+pub(super) fn target(kernel: &Kernel, dtype: DType, groups: [&[AxisId]; 3]) -> ResultTarget {
     let values: Vec<ExprId> = kernel.stores.iter().map(|store| unrounded_value(kernel, store)).collect();
     let (flat, axes, _) = flat(kernel, groups, &values);
     if let [store] = &flat.stores[..] {
         let whole = matches!(flat.expr(store.value), Expr::Accumulator);
         let strides = strides(&flat, &store.address, &axes);
         if let Some(strides) = strides.filter(|_| whole && store.dtype == dtype) {
-            return Target::Strided(strides);
+            return ResultTarget::Strided(strides);
         }
     }
-    Target::Blocks(BlockProgram::new(&flat, axes, None))
+    ResultTarget::Blocks(BlockProgram::new(&flat, axes, None))
 }
 
-impl Product {
+impl ContractionProgram {
     /// Runs the product.
     pub fn launch(&self, bindings: &Bindings<'_>) {
         match self.terms {
-            Terms::Products => self.run_products(bindings),
-            Terms::PairsOfProducts => self.run_pairs(bindings),
-            Terms::SquaredDifferences => self.run::<SquaredDifference>(bindings),
-            Terms::AbsoluteDifferences => self.run::<AbsoluteDifference>(bindings),
+            SummedTerms::Products => self.run_products(bindings),
+            SummedTerms::PairsOfProducts => self.run_pairs(bindings),
+            SummedTerms::SquaredDifferences => self.run::<SquaredDifference>(bindings),
+            SummedTerms::AbsoluteDifferences => self.run::<AbsoluteDifference>(bindings),
         }
     }
 
@@ -340,7 +336,7 @@ impl Product {
     }
 
     fn run_pairs(&self, bindings: &Bindings<'_>) {
-        let [a, b] = [&self.a, &self.b].map(|side| Pairs::new(side, self.k, bindings));
+        let [a, b] = [&self.a, &self.b].map(|side| Bf16Operand::new(side, self.k, bindings));
         let (fill_a, fill_b) = (|fill: Fill<Pair>| a.fill(fill), |fill: Fill<Pair>| b.fill(fill));
         let (batch_a, batch_b) = (|batch: usize| a.offset(batch), |batch: usize| b.offset(batch));
         let operands = [a.operand(&batch_a, &fill_a), b.operand(&batch_b, &fill_b)];
@@ -350,8 +346,8 @@ impl Product {
     /// Multiplies operands of so many depths.
     fn multiply<T: gemm::Element>(&self, bindings: &Bindings<'_>, k: usize, [a, b]: [Operand<'_, T>; 2]) {
         let drained = match &self.out {
-            Target::Blocks(program) => Some(program.launch(bindings)),
-            Target::Strided(_) => None,
+            ResultTarget::Blocks(program) => Some(program.launch(bindings)),
+            ResultTarget::Strided(_) => None,
         };
         let drain = |block: gemm::Block<T>| {
             if let Some(program) = &drained {
@@ -360,17 +356,17 @@ impl Product {
             }
         };
         let batch_out = |batch: usize| match &self.out {
-            Target::Strided(strides) => strides.batch(batch),
-            Target::Blocks(_) => 0,
+            ResultTarget::Strided(strides) => strides.batch(batch),
+            ResultTarget::Blocks(_) => 0,
         };
         let out = match &self.out {
-            Target::Strided(strides) => Output::Strided {
+            ResultTarget::Strided(strides) => Output::Strided {
                 ptr: element(&bindings.outputs[0], strides.offset),
                 row_stride: strides.row as isize,
                 col_stride: strides.col as isize,
                 batch: &batch_out,
             },
-            Target::Blocks(_) => Output::Blocks(&drain),
+            ResultTarget::Blocks(_) => Output::Blocks(&drain),
         };
         let problem = Problem { batch: self.batch, m: self.m, n: self.n, k, a, b, out };
         // SAFETY: the kernel's accesses lie inside its buffers, outputs do not
@@ -381,21 +377,12 @@ impl Product {
 
     /// The program as text.
     pub fn source(&self) -> String {
-        let Product { name, dtype, terms, batch, m, n, k, .. } = self;
+        let ContractionProgram { name, dtype, terms, batch, m, n, k, .. } = self;
         let mut text = format!("product {name}: {dtype}{terms}, {batch} x ({m} x {k} x {n})\n");
         for (operand, side) in [("a", &self.a), ("b", &self.b)] {
             let _ = write!(text, "{operand}: {}", side.source());
         }
         text + &self.out.source()
-    }
-}
-
-impl Target {
-    pub(super) fn source(&self) -> String {
-        match self {
-            Target::Strided(strides) => format!("c: in place, {}\n", strides.text()),
-            Target::Blocks(program) => format!("c: blocks\n{}\n", program.source()),
-        }
     }
 }
 
@@ -427,22 +414,22 @@ impl Strides {
 }
 
 fn element<T>(binding: &crate::runtime::Binding<'_>, offset: i64) -> *mut T {
-    Memory::of(binding).start.cast::<T>().wrapping_offset(offset as isize)
+    BufferView::of(binding).start.cast::<T>().wrapping_offset(offset as isize)
 }
 
-impl Side {
+impl OperandSource {
     pub(super) fn source(&self) -> String {
         match self {
-            Side::Strided { input, strides } => format!("in{input} in place, {}\n", strides.text()),
-            Side::Packed { writer, order } => format!("packed by {order:?}\n{}\n", writer.source()),
+            OperandSource::Strided { input, strides } => format!("in{input} in place, {}\n", strides.text()),
+            OperandSource::Packed { writer, order } => format!("packed by {order:?}\n{}\n", writer.source()),
         }
     }
 
     /// Elements from where the operand begins to a batch's first.
     pub(super) fn offsets(&self) -> impl Fn(usize) -> isize + Sync + '_ {
         move |batch| match self {
-            Side::Strided { strides, .. } => strides.batch(batch),
-            Side::Packed { .. } => 0,
+            OperandSource::Strided { strides, .. } => strides.batch(batch),
+            OperandSource::Packed { .. } => 0,
         }
     }
 
@@ -451,7 +438,7 @@ impl Side {
         &'a self,
         bindings: &Bindings<'a>,
     ) -> Option<Box<dyn Fn(Fill<T>) + Sync + 'a>> {
-        let Side::Packed { writer, order } = self else { return None };
+        let OperandSource::Packed { writer, order } = self else { return None };
         let (write, order) = (writer.on(bindings), *order);
         Some(Box::new(move |fill: Fill<T>| {
             let to = StridedBlock { start: fill.to.cast(), line: fill.ld, lane: size_of::<T>() };
@@ -470,14 +457,14 @@ impl Side {
         fill: Option<&'a (dyn Fn(Fill<T>) + Sync)>,
     ) -> Operand<'a, T> {
         match (self, fill) {
-            (Side::Strided { input, strides }, _) => Operand::Strided {
+            (OperandSource::Strided { input, strides }, _) => Operand::Strided {
                 ptr: element::<T>(&bindings.inputs[*input as usize], strides.offset),
                 row_stride: strides.row as isize,
                 depth_stride: strides.col as isize,
                 batch,
             },
-            (Side::Packed { order, .. }, Some(fill)) => Operand::Packed { order: *order, fill },
-            (Side::Packed { .. }, None) => panic!("a packed operand has a program"),
+            (OperandSource::Packed { order, .. }, Some(fill)) => Operand::Packed { order: *order, fill },
+            (OperandSource::Packed { .. }, None) => panic!("a packed operand has a program"),
         }
     }
 }

@@ -25,7 +25,7 @@ pub struct Convolution<'k> {
 
 /// How much there is of everything.
 #[derive(Clone, Copy, Debug)]
-pub struct Extents {
+pub struct ConvolutionExtents {
     /// Convolutions of their own filters.
     pub batch: usize,
     /// Images of each.
@@ -106,11 +106,11 @@ impl Convolution<'_> {
     }
 
     /// How much there is of everything.
-    pub fn extents(&self, kernel: &Kernel, contraction: &Contraction) -> Extents {
+    pub fn extents(&self, kernel: &Kernel, contraction: &Contraction) -> ConvolutionExtents {
         let points = |axes: &[AxisId]| kernel.points_of(axes);
         let [rows, cols] = self.place.map(|axis| kernel.axes[axis.index()].extent);
         let window = self.window.map(|axis| kernel.axes[axis.index()].extent);
-        Extents {
+        ConvolutionExtents {
             batch: points(&contraction.batch),
             images: points(self.images()),
             channels: points(&self.channels),

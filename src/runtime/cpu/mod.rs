@@ -12,6 +12,7 @@ pub(crate) mod reference;
 mod sort;
 mod stencil;
 pub mod threads;
+pub mod thresholds;
 pub mod tile;
 mod winograd;
 
@@ -23,10 +24,11 @@ use crate::ir::{Buffer, Custom, Type};
 use crate::kernel::horizontal_fusion::fuse_horizontally;
 use crate::kernel::index_set_splitting::split_index_set;
 use crate::kernel::{Contraction, Kernel, Sort, Workload};
-use crate::runtime::cpu::attention::Attention;
-use crate::runtime::cpu::memory::Memory;
-use crate::runtime::cpu::pool::Pool;
+use crate::runtime::cpu::attention::AttentionProgram;
+use crate::runtime::cpu::memory::BufferView;
+use crate::runtime::cpu::pool::HostPool;
 use crate::runtime::cpu::stencil::Stencil;
+use crate::runtime::cpu::thresholds::{CAPABILITY_ROW_BYTES, SPLIT_MIN_POINTS};
 use crate::runtime::cpu::winograd::Winograd;
 use crate::runtime::{
     Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program, Properties, host,
@@ -37,7 +39,7 @@ use crate::runtime::{
 #[derive(Debug)]
 pub struct CpuBackend {
     name: Device,
-    pool: Pool,
+    pool: HostPool,
     capabilities: Capabilities,
 }
 
@@ -50,14 +52,14 @@ impl CpuBackend {
     /// A virtual device: the host processor under another name, with a pool
     /// of its own. Another family's name makes it a simulator of that device.
     pub fn named(name: Device) -> CpuBackend {
-        CpuBackend::with_pool(name, Pool::new(name))
+        CpuBackend::with_pool(name, HostPool::new(name))
     }
 
-    fn with_pool(name: Device, pool: Pool) -> CpuBackend {
+    fn with_pool(name: Device, pool: HostPool) -> CpuBackend {
         let capabilities = Capabilities {
             max_bindings: 64,
             workers: threads::count(),
-            row_bytes: 128 << 10,
+            row_bytes: CAPABILITY_ROW_BYTES,
             attention: Some(attention::RANGE),
             missing: &[],
             multi_output_in_place: true,
@@ -114,7 +116,7 @@ impl Backend for CpuBackend {
         Ok(match work {
             Workload::Kernel(kernel) => match (&kernel.contraction, &kernel.attention) {
                 (Some(product), _) => compile_product(kernel, product),
-                (None, Some(attention)) => Arc::new(Attention::new(kernel, attention)),
+                (None, Some(attention)) => Arc::new(AttentionProgram::new(kernel, attention)),
                 (None, None) => compile_loops(kernel),
             },
             Workload::Sort(sort) => Arc::new(SortProgram(sort.clone())),
@@ -172,7 +174,7 @@ fn compile_product(kernel: &Kernel, product: &Contraction) -> Arc<dyn Program> {
         return Arc::new(stencil);
     }
     if let Some(sums) = contraction::sums(kernel) {
-        return Arc::new(LoopProgram::new(&sums, PIECES));
+        return Arc::new(LoopProgram::new(&sums, SPLIT_MIN_POINTS));
     }
     match Winograd::of(kernel, product) {
         Some(convolution) => Arc::new(convolution),
@@ -186,12 +188,9 @@ fn compile_loops(kernel: &Kernel) -> Arc<dyn Program> {
         Some((kernel, contraction, terms)) => {
             Arc::new(ProductProgram(contraction::compile_terms(&kernel, &contraction, terms)))
         }
-        None => Arc::new(LoopProgram::new(kernel, PIECES)),
+        None => Arc::new(LoopProgram::new(kernel, SPLIT_MIN_POINTS)),
     }
 }
-
-/// Points of a grid from which on it pays to cut it where conditions are decided.
-const PIECES: usize = 2048;
 
 /// A program for each piece of a kernel.
 #[derive(Debug)]
@@ -202,7 +201,7 @@ impl LoopProgram {
     fn new(kernel: &Kernel, least: usize) -> LoopProgram {
         let outputs = kernel.stores.len();
         let mut pieces = fuse_horizontally(split_index_set(kernel, least));
-        // Along the rows of the largest hardware foresees memory, which the others, mostly
+        // Along the rows of the largest hardware prefetches memory, which the others, mostly
         // borders, then find in the cache.
         pieces.sort_by_key(|piece| Reverse(piece.level_points(0)));
         LoopProgram(pieces.iter().map(|piece| tile::compile(piece, outputs)).collect())
@@ -223,7 +222,7 @@ impl Program for LoopProgram {
 }
 
 #[derive(Debug)]
-struct ProductProgram(contraction::Product);
+struct ProductProgram(contraction::ContractionProgram);
 
 impl Program for ProductProgram {
     fn source(&self) -> String {
@@ -246,7 +245,7 @@ impl Program for SortProgram {
         self.0.to_string()
     }
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
-        sort::sort(&self.0, Memory::of(&bindings.inputs[0]), Memory::of(&bindings.outputs[0]));
+        sort::sort(&self.0, BufferView::of(&bindings.inputs[0]), BufferView::of(&bindings.outputs[0]));
         Ok(())
     }
     fn compiled(&self) -> Option<u64> {

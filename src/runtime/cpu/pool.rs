@@ -5,7 +5,7 @@
 //! class or of one at most a sixteenth smaller. New blocks waste less than a
 //! hundredth if they are large, so that plans can tell what will be held.
 //! Blocks are neither split nor joined: what bounds fragmentation is that
-//! before the system is asked for more, cached blocks go back to it, the
+//! before the system allocates more, cached blocks go back to it, the
 //! longest unused first, until the pool is within a fifth of the most that was
 //! ever in use.
 
@@ -16,40 +16,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::base::{Device, Error, Result, process};
 use crate::ir::collect::AddressMap;
 use crate::ir::{Buffer, Reclaim};
+use crate::runtime::cpu::thresholds::{
+    HUGE_PAGE_MIN_BYTES, POOL_FINE_CLASS_BYTES, POOL_SLACK, POOL_SLACK_BYTES,
+};
 use crate::runtime::{Ledger, MemoryStats};
 
 /// Alignment of every block: a cache line and the widest vector register.
 pub const ALIGN: usize = 64;
 
-/// Blocks of at least this many bytes start on a boundary of [`HUGE_PAGE`], and
-/// the system is asked to back them with such pages.
-const HUGE: usize = 4 << 20;
-
 /// Bytes of the pages that save entries of the processor's table of pages.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// The pool holds at most this part more than the most that was ever in use,
-/// or [`SMALL`] bytes more, whichever is more.
-const SLACK: f64 = 1.2;
-
-/// What a pool may hold beyond what is in use, however little that is.
-const SMALL: u64 = 1 << 20;
-
-/// Blocks of at least this many bytes have many classes.
-const LARGE: usize = 1 << 20;
-
 /// A pool of host memory; clones share it.
 #[derive(Clone, Debug)]
-pub struct Pool(Arc<Inner>);
+pub struct HostPool(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     device: Device,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct PoolState {
     /// Free blocks by the size of their class, the longest unused first. Lists stay when
     /// they are empty: all threads wait while one allocates a list.
     free: BTreeMap<usize, VecDeque<Free>>,
@@ -67,12 +56,12 @@ struct Free {
     since: u64,
 }
 
-impl Pool {
+impl HostPool {
     /// An empty pool whose buffers belong to `device`.
-    pub fn new(device: Device) -> Pool {
+    pub fn new(device: Device) -> HostPool {
         let state =
-            State { free: BTreeMap::new(), used: AddressMap::default(), clock: 0, ledger: Ledger::new() };
-        Pool(Arc::new(Inner { device, state: Mutex::new(state) }))
+            PoolState { free: BTreeMap::new(), used: AddressMap::default(), clock: 0, ledger: Ledger::new() };
+        HostPool(Arc::new(Inner { device, state: Mutex::new(state) }))
     }
 
     /// An uninitialised block, aligned to [`ALIGN`]. Debug builds fill it
@@ -143,7 +132,7 @@ impl Pool {
 }
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         // The state changes only by steps that cannot panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -166,7 +155,7 @@ impl Drop for Inner {
     }
 }
 
-impl State {
+impl PoolState {
     /// A free block of the class, or of one that is little larger.
     fn cached(&mut self, class: usize) -> Option<(u64, usize)> {
         let near = self.free.range_mut(class..=class + class / 16);
@@ -194,7 +183,8 @@ impl State {
     fn trim(&mut self, more: u64, bytes: u64) {
         let stats = self.ledger.stats();
         let most = stats.peak.max(stats.allocated + bytes);
-        let bound = ((most as f64 * SLACK) as u64).max(most.saturating_add(SMALL)).min(stats.limit);
+        let bound =
+            ((most as f64 * POOL_SLACK) as u64).max(most.saturating_add(POOL_SLACK_BYTES)).min(stats.limit);
         while self.ledger.stats().reserved.saturating_add(more) > bound {
             let oldest = self.free.iter().filter_map(|(&class, free)| Some((free.front()?.since, class)));
             let Some((_, class)) = oldest.min() else { return };
@@ -224,13 +214,13 @@ impl State {
 fn size_class(bytes: usize) -> Option<usize> {
     let bytes = bytes.max(4 * ALIGN);
     let power = bytes.checked_next_power_of_two()?;
-    let step = power / if bytes < LARGE { 32 } else { 256 };
+    let step = power / if bytes < POOL_FINE_CLASS_BYTES { 32 } else { 256 };
     let class = bytes.next_multiple_of(step);
-    (class <= isize::MAX as usize - HUGE).then_some(class)
+    (class <= isize::MAX as usize - HUGE_PAGE_MIN_BYTES).then_some(class)
 }
 
 fn layout(class: usize) -> Layout {
-    let align = if class >= HUGE { HUGE_PAGE } else { ALIGN };
+    let align = if class >= HUGE_PAGE_MIN_BYTES { HUGE_PAGE } else { ALIGN };
     Layout::from_size_align(class, align).expect("classes fit a layout")
 }
 
@@ -241,7 +231,7 @@ fn system_allocate(class: usize) -> Option<u64> {
         return None;
     }
     #[cfg(all(target_os = "linux", not(miri)))]
-    if class >= HUGE {
+    if class >= HUGE_PAGE_MIN_BYTES {
         let whole = class - class % HUGE_PAGE;
         // SAFETY: pages of the block alone; the advice changes nothing in them. A
         // system that does not take it works with small pages.
@@ -257,8 +247,8 @@ mod tests {
     use crate::runtime::label::{self, Label};
     use proptest::prelude::*;
 
-    fn pool() -> Pool {
-        Pool::new(Device::cpu())
+    fn pool() -> HostPool {
+        HostPool::new(Device::cpu())
     }
 
     #[test]
@@ -308,7 +298,7 @@ mod tests {
         for bytes in (1..5000).chain([1 << 20, (1 << 20) + 1, (3 << 20) + 5, usize::MAX / 4]) {
             let class = size_class(bytes).unwrap();
             assert!(class >= bytes);
-            let part = if bytes < LARGE { 17 } else { 129 };
+            let part = if bytes < POOL_FINE_CLASS_BYTES { 17 } else { 129 };
             assert!(bytes < 256 || class - bytes <= class / part + 8, "{bytes} {class}");
         }
         assert_eq!(size_class(usize::MAX), None);
@@ -335,18 +325,18 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Action {
+    enum PoolAction {
         Allocate(usize),
         Free(usize),
         Empty,
     }
 
-    fn action() -> impl Strategy<Value = Action> {
+    fn action() -> impl Strategy<Value = PoolAction> {
         prop_oneof![
-            4 => (0usize..100_000).prop_map(Action::Allocate),
-            1 => (1usize << 18..1 << 20).prop_map(Action::Allocate),
-            3 => (0usize..100).prop_map(Action::Free),
-            1 => Just(Action::Empty),
+            4 => (0usize..100_000).prop_map(PoolAction::Allocate),
+            1 => (1usize << 18..1 << 20).prop_map(PoolAction::Allocate),
+            3 => (0usize..100).prop_map(PoolAction::Free),
+            1 => Just(PoolAction::Empty),
         ]
     }
 
@@ -363,7 +353,10 @@ mod tests {
                 live.swap_remove((random >> 40) as usize % 12);
             }
             let stats = pool.stats();
-            assert!(stats.reserved as f64 <= (stats.peak as f64 * SLACK).max((stats.peak + SMALL) as f64));
+            assert!(
+                stats.reserved as f64
+                    <= (stats.peak as f64 * POOL_SLACK).max((stats.peak + POOL_SLACK_BYTES) as f64)
+            );
         }
     }
 
@@ -395,17 +388,17 @@ mod tests {
             let mut peak = 0u64;
             for action in actions {
                 match action {
-                    Action::Allocate(bytes) => live.push(pool.allocate(bytes).unwrap()),
-                    Action::Free(i) if !live.is_empty() => drop(live.swap_remove(i % live.len())),
-                    Action::Free(_) => {}
-                    Action::Empty => pool.empty_cache(),
+                    PoolAction::Allocate(bytes) => live.push(pool.allocate(bytes).unwrap()),
+                    PoolAction::Free(i) if !live.is_empty() => drop(live.swap_remove(i % live.len())),
+                    PoolAction::Free(_) => {}
+                    PoolAction::Empty => pool.empty_cache(),
                 }
                 let allocated: u64 = live.iter().map(|b| b.bytes as u64).sum();
                 peak = peak.max(allocated);
                 let stats = pool.stats();
                 prop_assert_eq!((stats.allocated, stats.peak), (allocated, peak));
                 prop_assert!(stats.reserved >= allocated);
-                prop_assert!(stats.reserved as f64 <= (peak as f64 * SLACK).max((peak + SMALL) as f64));
+                prop_assert!(stats.reserved as f64 <= (peak as f64 * POOL_SLACK).max((peak + POOL_SLACK_BYTES) as f64));
                 let mut spans: Vec<(u64, u64)> =
                     live.iter().map(|b| (b.handle, b.handle + b.bytes as u64)).collect();
                 spans.sort_unstable();

@@ -9,7 +9,7 @@ use crate::base::{DType, Scalar};
 use crate::ir::monoid::MonoidState;
 use crate::ir::{Monoid, ScatterMode};
 use crate::kernel::{Access, AxisId, Contraction, Expr, ExprId, ExprNode, Kernel, ScatterStore, Within};
-use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
+use crate::runtime::cpu::memory::{BufferView, inputs_of, outputs_of};
 use crate::runtime::{Bindings, IndexStatus};
 
 /// Runs a kernel.
@@ -20,7 +20,7 @@ pub fn run(kernel: &Kernel, bindings: &Bindings<'_>) {
 /// Runs a kernel, whose contraction may round what is computed in a 16-bit type to it
 /// before it multiplies.
 pub fn run_as(kernel: &Kernel, bindings: &Bindings<'_>, rounds_factors: bool) {
-    let run = Run {
+    let run = ReferenceRun {
         kernel,
         rounds_factors,
         inputs: inputs_of(bindings),
@@ -33,7 +33,7 @@ pub fn run_as(kernel: &Kernel, bindings: &Bindings<'_>, rounds_factors: bool) {
     }
 }
 
-impl Memory {
+impl BufferView {
     /// The element at a position.
     ///
     /// # Panics
@@ -49,7 +49,7 @@ impl Memory {
     /// Overwrites the element at a position.
     ///
     /// # Panics
-    /// As [`Memory::read`].
+    /// As [`BufferView::read`].
     fn write(&self, element: i64, dtype: DType, value: Scalar) {
         let raw = value.to_bits(dtype).to_le_bytes();
         let to = self.element(element, dtype);
@@ -65,22 +65,22 @@ impl Memory {
     }
 }
 
-struct Run<'a> {
+struct ReferenceRun<'a> {
     kernel: &'a Kernel,
     rounds_factors: bool,
-    inputs: SmallVec<[Memory; 8]>,
-    outputs: SmallVec<[Memory; 4]>,
+    inputs: SmallVec<[BufferView; 8]>,
+    outputs: SmallVec<[BufferView; 4]>,
     scalars: &'a [u64],
     status: &'a IndexStatus,
 }
 
 /// The values of an expression at all points of the levels 1 to its own.
-type Values = Vec<Scalar>;
+type PointValues = Vec<Scalar>;
 
-impl Run<'_> {
+impl ReferenceRun<'_> {
     fn grid_point(&self, index: usize) {
         let kernel = self.kernel;
-        let mut values: Vec<Option<Values>> = vec![None; kernel.exprs.len()];
+        let mut values: Vec<Option<PointValues>> = vec![None; kernel.exprs.len()];
         if let Some(contraction) = &kernel.contraction {
             self.evaluate(contraction.a, index, &mut values, None);
             self.evaluate(contraction.b, index, &mut values, None);
@@ -115,7 +115,7 @@ impl Run<'_> {
     }
 
     /// Fills in an expression's values and those of all it needs.
-    fn evaluate(&self, id: ExprId, grid: usize, values: &mut [Option<Values>], acc: Option<Scalar>) {
+    fn evaluate(&self, id: ExprId, grid: usize, values: &mut [Option<PointValues>], acc: Option<Scalar>) {
         // Operands have lower numbers, so one pass in order suffices.
         let mut needed = vec![false; id.index() + 1];
         needed[id.index()] = true;
@@ -131,7 +131,13 @@ impl Run<'_> {
         }
     }
 
-    fn values_of(&self, id: ExprId, grid: usize, values: &[Option<Values>], acc: Option<Scalar>) -> Values {
+    fn values_of(
+        &self,
+        id: ExprId,
+        grid: usize,
+        values: &[Option<PointValues>],
+        acc: Option<Scalar>,
+    ) -> PointValues {
         let node = &self.kernel.exprs[id.index()];
         if let Expr::Scan(monoid, x, axis) = &node.expr {
             return self.scan(*monoid, node, *x, *axis, values);
@@ -145,7 +151,7 @@ impl Run<'_> {
         node: &ExprNode,
         grid: usize,
         inner: usize,
-        values: &[Option<Values>],
+        values: &[Option<PointValues>],
         acc: Option<Scalar>,
     ) -> Scalar {
         let operand = |x: ExprId| self.at(values, x, inner, node.level);
@@ -213,7 +219,7 @@ impl Run<'_> {
         node: &ExprNode,
         x: ExprId,
         inner: usize,
-        values: &[Option<Values>],
+        values: &[Option<PointValues>],
     ) -> Scalar {
         let level = node.level + 1;
         let rows = self.kernel.level_points(level);
@@ -232,8 +238,8 @@ impl Run<'_> {
         node: &ExprNode,
         x: ExprId,
         axis: AxisId,
-        values: &[Option<Values>],
-    ) -> Values {
+        values: &[Option<PointValues>],
+    ) -> PointValues {
         let length = self.kernel.axes[axis.index()].extent;
         let count = self.inner_points(node.level);
         let mut result = Vec::with_capacity(count);
@@ -249,7 +255,7 @@ impl Run<'_> {
         result
     }
 
-    fn contract(&self, contraction: &Contraction, values: &[Option<Values>]) -> Scalar {
+    fn contract(&self, contraction: &Contraction, values: &[Option<PointValues>]) -> Scalar {
         let dtype = contraction.dtype;
         let products = (0..self.kernel.level_points(1)).map(|inner| {
             let factor = |id: ExprId| {
@@ -268,7 +274,7 @@ impl Run<'_> {
         }
     }
 
-    fn scatter(&self, scatter: &ScatterStore, grid: usize, values: &[Option<Values>]) {
+    fn scatter(&self, scatter: &ScatterStore, grid: usize, values: &[Option<PointValues>]) {
         let index = self.at(values, scatter.index, 0, 0).as_i64();
         if !(0..scatter.extent as i64).contains(&index) {
             return self.status.record(index, scatter.extent);
@@ -285,7 +291,7 @@ impl Run<'_> {
     }
 
     /// The value of an expression at an inner point counted at `level`.
-    fn at(&self, values: &[Option<Values>], id: ExprId, inner: usize, level: u8) -> Scalar {
+    fn at(&self, values: &[Option<PointValues>], id: ExprId, inner: usize, level: u8) -> Scalar {
         let own = self.kernel.exprs[id.index()].level;
         let deeper: usize = (own + 1..=level).map(|l| self.kernel.level_points(l)).product();
         values[id.index()].as_ref().expect("operands come first")[inner / deeper.max(1)]

@@ -5,24 +5,15 @@ use half::{bf16, f16};
 
 use crate::base::DType;
 use crate::kernel::Sort;
-use crate::runtime::cpu::memory::Memory;
+use crate::runtime::cpu::memory::BufferView;
 use crate::runtime::cpu::threads;
-
-/// Bits of a digit.
-const DIGIT: u32 = 11;
-
-/// Elements of a line from which on digits beat comparisons.
-const LONG: usize = 512;
-
-/// A line of which at most one in so many is wanted is not sorted as a whole.
-const FEW: usize = 8;
-
-/// Elements that are looked at together for one that may be wanted.
-const BLOCK: usize = 32;
+use crate::runtime::cpu::thresholds::{
+    RADIX_BITS, RADIX_MIN_ROW, SELECT_BLOCK, SELECT_FRACTION, SORT_ELEMENTS_PER_JOB,
+};
 
 /// Writes the first positions of the permutation that sorts `keys` along an
 /// axis into `to`, both dense and row-major.
-pub fn sort(work: &Sort, keys: Memory, to: Memory) {
+pub fn sort(work: &Sort, keys: BufferView, to: BufferView) {
     match work.dtype {
         DType::Bool | DType::U8 => typed(work, keys, to, u32::from as fn(u8) -> u32),
         DType::I32 => typed(work, keys, to, |key: i32| key as u32 ^ 1 << 31),
@@ -57,31 +48,31 @@ fn rank_wide(key: f64) -> u64 {
 }
 
 /// What keys are sorted by.
-trait Rank: Copy + Ord + Into<u64> {
+trait SortKey: Copy + Ord + Into<u64> {
     const BITS: u32;
     /// The rank in the reverse order.
     fn reversed(self) -> Self;
 }
 
-impl Rank for u32 {
+impl SortKey for u32 {
     const BITS: u32 = 32;
     fn reversed(self) -> u32 {
         !self
     }
 }
 
-impl Rank for u64 {
+impl SortKey for u64 {
     const BITS: u32 = 64;
     fn reversed(self) -> u64 {
         !self
     }
 }
 
-fn typed<T: Copy, R: Rank>(work: &Sort, keys: Memory, to: Memory, rank: impl Fn(T) -> R + Sync) {
+fn typed<T: Copy, R: SortKey>(work: &Sort, keys: BufferView, to: BufferView, rank: impl Fn(T) -> R + Sync) {
     let (length, inner, count) = (work.shape[work.axis], work.inner(), work.count);
     let lines = work.shape.numel() / length.max(1);
-    let per_job = ((1 << 14) / length.max(1)).max(1);
-    threads::jobs(lines.div_ceil(per_job), |job| {
+    let per_job = (SORT_ELEMENTS_PER_JOB / length.max(1)).max(1);
+    threads::parallel_for(lines.div_ceil(per_job), |job| {
         let mut line_keys: Vec<(R, u32)> = Vec::with_capacity(length);
         let mut spare: Vec<(R, u32)> = Vec::new();
         for line in job * per_job..lines.min((job + 1) * per_job) {
@@ -92,7 +83,7 @@ fn typed<T: Copy, R: Rank>(work: &Sort, keys: Memory, to: Memory, rank: impl Fn(
                 let rank = rank(unsafe { keys.at::<T>(start(length) + i * inner).read() });
                 if work.descending { rank.reversed() } else { rank }
             };
-            if count <= length / FEW {
+            if count <= length / SELECT_FRACTION {
                 least(&mut line_keys, length, count, key);
             } else {
                 line_keys.clear();
@@ -110,14 +101,14 @@ fn typed<T: Copy, R: Rank>(work: &Sort, keys: Memory, to: Memory, rank: impl Fn(
 /// The least `count` of as many ranks as a line has, in order. Those that may be among
 /// them are gathered; when twice as many have come, the greater half goes, and what is
 /// no less than the rest is passed over from then on.
-fn least<R: Rank>(found: &mut Vec<(R, u32)>, length: usize, count: usize, key: impl Fn(usize) -> R) {
+fn least<R: SortKey>(found: &mut Vec<(R, u32)>, length: usize, count: usize, key: impl Fn(usize) -> R) {
     found.clear();
     if count == 0 {
         return;
     }
     let mut bound = None;
-    for start in (0..length).step_by(BLOCK) {
-        let block = start..length.min(start + BLOCK);
+    for start in (0..length).step_by(SELECT_BLOCK) {
+        let block = start..length.min(start + SELECT_BLOCK);
         // Later positions follow equal ranks, so equal to the bound is too late.
         // Asked of a whole block, without a branch for each, for speed.
         let below = |rank: R| bound.is_none_or(|bound| rank < bound);
@@ -135,14 +126,14 @@ fn least<R: Rank>(found: &mut Vec<(R, u32)>, length: usize, count: usize, key: i
 }
 
 /// Sorts ranks, equal ones by position, in which order they come.
-fn sort_line<R: Rank>(line: &mut Vec<(R, u32)>, spare: &mut Vec<(R, u32)>) {
-    if line.len() < LONG {
+fn sort_line<R: SortKey>(line: &mut Vec<(R, u32)>, spare: &mut Vec<(R, u32)>) {
+    if line.len() < RADIX_MIN_ROW {
         return line.sort_unstable();
     }
     spare.clone_from(line);
-    for shift in (0..R::BITS).step_by(DIGIT as usize) {
-        let digit = |rank: R| (rank.into() >> shift) as usize & ((1 << DIGIT) - 1);
-        let mut ends = [0u32; 1 << DIGIT];
+    for shift in (0..R::BITS).step_by(RADIX_BITS as usize) {
+        let digit = |rank: R| (rank.into() >> shift) as usize & ((1 << RADIX_BITS) - 1);
+        let mut ends = [0u32; 1 << RADIX_BITS];
         line.iter().for_each(|&(rank, _)| ends[digit(rank)] += 1);
         if ends.iter().any(|&count| count as usize == line.len()) {
             continue;
@@ -167,7 +158,12 @@ mod tests {
     #[test]
     fn digits_sort_as_comparisons_do() {
         let hash = |i: u64| (i ^ 0x5bd1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        for (count, few) in [(LONG, u64::MAX), (3 * LONG + 1, u64::MAX), (2 * LONG, 5), (2 * LONG, 1)] {
+        for (count, few) in [
+            (RADIX_MIN_ROW, u64::MAX),
+            (3 * RADIX_MIN_ROW + 1, u64::MAX),
+            (2 * RADIX_MIN_ROW, 5),
+            (2 * RADIX_MIN_ROW, 1),
+        ] {
             let mut line: Vec<(u64, u32)> =
                 (0..count as u32).map(|i| (hash(u64::from(i)) % few, i)).collect();
             let mut want = line.clone();

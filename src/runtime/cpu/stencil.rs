@@ -1,39 +1,36 @@
 //! Convolutions with one filter for each batch (depthwise ones): nothing is shared between
-//! products, so rows of the input, with what pads them, are brought into cache, and each row of
+//! products, so rows of the input, with what pads them, are read into cache, and each row of
 //! the result is a sum of shifted rows that stays in registers.
 
 use std::ops::Range;
 
 use crate::base::{DType, Result};
 use crate::kernel::{Contraction, Kernel};
-use crate::runtime::cpu::contraction::{Read, SHALLOW, Target, Writer, target, writer};
-use crate::runtime::cpu::convolution::{Extents, find};
+use crate::runtime::cpu::contraction::{BlockWriter, ResultSink, ResultTarget, WriteBlockFn, target, writer};
+use crate::runtime::cpu::convolution::{ConvolutionExtents, find};
 use crate::runtime::cpu::gemm::scratch;
 use crate::runtime::cpu::micro;
 use crate::runtime::cpu::threads;
-use crate::runtime::cpu::tile::product::{BlockLaunch, StridedBlock};
+use crate::runtime::cpu::thresholds::{
+    SHALLOW_K, STENCIL_CACHED_ELEMENTS, STENCIL_MIN_COLUMNS, STENCIL_MIN_ROWS,
+};
+use crate::runtime::cpu::tile::product::StridedBlock;
 use crate::runtime::{Bindings, Program};
 
 /// A compiled convolution.
 #[derive(Debug)]
 pub struct Stencil {
     name: String,
-    extents: Extents,
+    extents: ConvolutionExtents,
     /// Writes blocks of the input: batch and image, channels, rows and columns.
-    input: Writer,
-    /// Writes filters: batch, one line, taps and channels.
-    filters: Writer,
-    /// Where the sums go: batch and image, one line, rows and columns.
-    target: Target,
+    input: BlockWriter,
+    /// Writes filters: batch, one row, taps and channels.
+    filters: BlockWriter,
+    /// Where the sums go: batch and image, one row, rows and columns.
+    target: ResultTarget,
     /// Whether filters are upside down, and mirrored.
     flipped: [bool; 2],
 }
-
-/// Columns from which on lines are long enough to be worth a call.
-const LINE: usize = 8;
-
-/// Elements of the input that a task has in cache, about.
-const CACHED: usize = 4096;
 
 impl Stencil {
     /// The program of a kernel that is such a convolution.
@@ -41,13 +38,14 @@ impl Stencil {
         let found = find(kernel, contraction).filter(|_| contraction.dtype == DType::F32)?;
         let extents = found.extents(kernel, contraction);
         let products = extents.products();
-        if extents.filters != 1 || extents.cols < LINE || !(2..=SHALLOW).contains(&products) {
+        if extents.filters != 1 || extents.cols < STENCIL_MIN_COLUMNS || !(2..=SHALLOW_K).contains(&products)
+        {
             return None;
         }
         let images = [&contraction.batch[..], found.images()].concat();
         let taps = [&found.channels[..], &found.window[..]].concat();
         let target = target(kernel, contraction.dtype, [&images, found.filters, &found.place]);
-        if matches!(&target, Target::Strided(strides) if !strides.contiguous()) {
+        if matches!(&target, ResultTarget::Strided(strides) if !strides.contiguous()) {
             return None;
         }
         Some(Stencil {
@@ -61,7 +59,7 @@ impl Stencil {
     }
 }
 
-impl Extents {
+impl ConvolutionExtents {
     /// Products of a sum.
     fn products(&self) -> usize {
         self.channels * self.window[0] * self.window[1]
@@ -70,13 +68,16 @@ impl Extents {
     /// Rows of the result that a task computes.
     fn task_rows(&self) -> usize {
         let row = self.channels * (self.cols + self.window[1] - 1);
-        (CACHED / row).saturating_sub(self.window[0] - 1).clamp(4, self.rows.max(4))
+        (STENCIL_CACHED_ELEMENTS / row)
+            .saturating_sub(self.window[0] - 1)
+            .clamp(STENCIL_MIN_ROWS, self.rows.max(STENCIL_MIN_ROWS))
     }
 }
 
 impl Program for Stencil {
     fn source(&self) -> String {
-        let Extents { batch, images, channels, rows, cols, window: [down, across], .. } = self.extents;
+        let ConvolutionExtents { batch, images, channels, rows, cols, window: [down, across], .. } =
+            self.extents;
         format!(
             "stencil {}: {batch} x {images} images, {channels} channels, {rows} x {cols}, window {down} x \
              {across}\ninput:\n{}filters:\n{}{}",
@@ -89,15 +90,12 @@ impl Program for Stencil {
 
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
         let (read, taps) = (self.input.on(bindings), self.filters.on(bindings));
-        let to = match &self.target {
-            Target::Strided(strides) => To::Memory(strides.start(bindings)),
-            Target::Blocks(program) => To::Blocks(program.launch(bindings)),
-        };
-        let launch = Launch { of: self, read: &*read, taps: &*taps, to };
-        let Extents { batch, images, rows, .. } = self.extents;
+        let to = self.target.on(bindings);
+        let launch = StencilLaunch { of: self, read: &*read, taps: &*taps, to };
+        let ConvolutionExtents { batch, images, rows, .. } = self.extents;
         let step = self.extents.task_rows();
         let parts = rows.div_ceil(step);
-        threads::jobs(batch * images * parts, |job| {
+        threads::parallel_for(batch * images * parts, |job| {
             let start = job % parts * step;
             launch.task(job / parts, start..rows.min(start + step));
         });
@@ -109,29 +107,21 @@ impl Program for Stencil {
     }
 }
 
-struct Launch<'a> {
+struct StencilLaunch<'a> {
     of: &'a Stencil,
-    read: &'a Read<'a>,
-    taps: &'a Read<'a>,
-    to: To<'a>,
+    read: &'a WriteBlockFn<'a>,
+    taps: &'a WriteBlockFn<'a>,
+    to: ResultSink<'a>,
 }
 
 // SAFETY: threads write disjoint parts of the output.
-unsafe impl Sync for Launch<'_> {}
+unsafe impl Sync for StencilLaunch<'_> {}
 
-/// Where sums go.
-enum To<'a> {
-    /// The output, from here on.
-    Memory(*mut f32),
-    /// A tile program.
-    Blocks(BlockLaunch<'a>),
-}
-
-impl Launch<'_> {
+impl StencilLaunch<'_> {
     /// Computes some rows of an image.
     fn task(&self, image: usize, rows: Range<usize>) {
         let extents = &self.of.extents;
-        let Extents { images, channels, cols, window: [down, across], .. } = *extents;
+        let ConvolutionExtents { images, channels, cols, window: [down, across], .. } = *extents;
         let width = cols + across - 1;
         let channel = (rows.len() + down - 1) * width;
         let sizes = [channels * channel, extents.products(), rows.len() * cols].map(scratch::padded::<f32>);
@@ -144,18 +134,18 @@ impl Launch<'_> {
             // SAFETY: just written.
             let weights = unsafe { std::slice::from_raw_parts(filter.cast_const(), extents.products()) };
             let taps = self.offsets(width, channel);
-            let to = match (&self.to, &self.of.target) {
-                (To::Memory(start), Target::Strided(strides)) => {
+            let to = match &self.to {
+                ResultSink::Memory(start, strides) => {
                     start.wrapping_offset(strides.batch(image) + (rows.start * cols) as isize)
                 }
-                _ => block,
+                ResultSink::Blocks(_) => block,
             };
             for row in 0..rows.len() {
                 let (to, from) = (to.wrapping_add(row * cols), input.wrapping_add(row * width));
                 // SAFETY: all rows a window reaches were read; the row is this task's.
                 unsafe { micro::weighted_sum()(to, cols, from, &taps, weights) };
             }
-            if let To::Blocks(program) = &self.to {
+            if let ResultSink::Blocks(program) = &self.to {
                 program.run(image, 0..1, rows.start * cols..rows.end * cols, lines(block, 0));
             }
         });
@@ -163,7 +153,7 @@ impl Launch<'_> {
 
     /// Where each product's factor lies, from the first one of a point on.
     fn offsets(&self, width: usize, channel: usize) -> Vec<usize> {
-        let Extents { channels, window: [down, across], .. } = self.of.extents;
+        let ConvolutionExtents { channels, window: [down, across], .. } = self.of.extents;
         let [up, left] = self.of.flipped;
         let turned = |turned: bool, at: usize, extent: usize| if turned { extent - 1 - at } else { at };
         let offset = |tap: usize| {

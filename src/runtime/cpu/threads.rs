@@ -41,22 +41,22 @@ pub fn count() -> usize {
 
 /// Calls `body` with each of `0..jobs` on several threads. Each thread goes up a part of its
 /// own, so that what it reads lies far from what others read: memory serves two streams a page
-/// apart at half the rate. One that is done goes on with the half that another has left.
+/// apart at half the rate. One that is done steals half of what another has left.
 ///
 /// The caller works too, so that little is lost where other threads are slow
 /// to wake.
-pub fn jobs(jobs: usize, body: impl Fn(usize) + Sync) {
-    share(jobs, |jobs| jobs.for_each(&body));
+pub fn parallel_for(jobs: usize, body: impl Fn(usize) + Sync) {
+    for_each_worker(jobs, |jobs| jobs.for_each(&body));
 }
 
 /// Calls `work` on several threads with the jobs of `0..jobs` that each is to do, as
-/// [`fn@jobs`] does, for what threads prepare once for all of theirs.
-pub fn share(jobs: usize, work: impl Fn(Jobs<'_>) + Sync) {
+/// [`parallel_for`] does, for what threads prepare once for all of theirs.
+pub fn for_each_worker(jobs: usize, work: impl Fn(Jobs<'_>) + Sync) {
     let workers = jobs.min(count());
     if workers == 0 {
         return;
     }
-    let parts = Parts::new(jobs, workers);
+    let parts = JobRanges::new(jobs, workers);
     let work = |worker: usize| work(Jobs { parts: &parts, worker });
     match others() {
         _ if workers == 1 => work(0),
@@ -75,7 +75,7 @@ fn spawn<'s>(scope: &rayon::Scope<'s>, workers: usize, work: &'s (impl Fn(usize)
 
 /// The jobs of one worker.
 pub struct Jobs<'p> {
-    parts: &'p Parts,
+    parts: &'p JobRanges,
     worker: usize,
 }
 
@@ -88,15 +88,15 @@ impl Iterator for Jobs<'_> {
 }
 
 /// Jobs that are left, by worker.
-struct Parts(SmallVec<[Part; 8]>);
+struct JobRanges(SmallVec<[JobRange; 8]>);
 
 /// The first job of a range and the one after its last, in one word, on a line of its own.
 #[repr(align(128))]
-struct Part(AtomicU64);
+struct JobRange(AtomicU64);
 
-impl Part {
-    fn new(jobs: Range<u32>) -> Part {
-        Part(AtomicU64::new(packed(&jobs)))
+impl JobRange {
+    fn new(jobs: Range<u32>) -> JobRange {
+        JobRange(AtomicU64::new(packed(&jobs)))
     }
 
     fn get(&self) -> Range<u32> {
@@ -119,10 +119,10 @@ fn packed(jobs: &Range<u32>) -> u64 {
     u64::from(jobs.start) << 32 | u64::from(jobs.end)
 }
 
-impl Parts {
-    fn new(jobs: usize, workers: usize) -> Parts {
+impl JobRanges {
+    fn new(jobs: usize, workers: usize) -> JobRanges {
         let start = |worker: usize| (jobs * worker / workers) as u32;
-        Parts((0..workers).map(|worker| Part::new(start(worker)..start(worker + 1))).collect())
+        JobRanges((0..workers).map(|worker| JobRange::new(start(worker)..start(worker + 1))).collect())
     }
 
     /// A job for a worker; `None` once none is left for it.
@@ -132,7 +132,7 @@ impl Parts {
             let left = own.get();
             if left.is_empty() {
                 // Nobody takes from an empty part, so it is this worker's to fill.
-                own.set(&self.take()?);
+                own.set(&self.steal()?);
             } else if own.replace(&left, &(left.start + 1..left.end)) {
                 return Some(left.start as usize);
             }
@@ -140,7 +140,7 @@ impl Parts {
     }
 
     /// The latter half of the longest part, or all of one that is a single job.
-    fn take(&self) -> Option<Range<u32>> {
+    fn steal(&self) -> Option<Range<u32>> {
         loop {
             let parts = self.0.iter().map(|part| (part, part.get()));
             let (part, left) = parts.max_by_key(|(_, left)| left.len())?;
@@ -165,7 +165,7 @@ mod tests {
     fn every_job_runs_once() {
         for count in [1, 2, 3, 1000] {
             let runs: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
-            jobs(count, |i| {
+            parallel_for(count, |i| {
                 runs[i].fetch_add(1, Ordering::Relaxed);
             });
             assert!(runs.iter().all(|runs| runs.load(Ordering::Relaxed) == 1));
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_worker_goes_up_its_part_and_then_takes_half_of_what_another_has_left() {
-        let parts = Parts::new(8, 2);
+        let parts = JobRanges::new(8, 2);
         let order: Vec<Option<usize>> = (0..6).map(|_| parts.next(1)).collect();
         assert_eq!(order, [4, 5, 6, 7, 2, 3].map(Some));
         assert_eq!(parts.next(0), Some(0));
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn threads_that_take_from_each_other_run_every_job_once() {
         const WORKERS: usize = 4;
-        let parts = Parts::new(10_000, WORKERS);
+        let parts = JobRanges::new(10_000, WORKERS);
         let runs: Vec<AtomicUsize> = (0..10_000).map(|_| AtomicUsize::new(0)).collect();
         std::thread::scope(|scope| {
             for worker in 0..WORKERS {

@@ -12,14 +12,13 @@ mod run;
 use crate::base::{DType, Result};
 use crate::kernel::lower::attention::{AttentionLimits, MAX_WIDTH};
 use crate::kernel::{self, AxisId, Expr, ExprId, ExprNode, Kernel};
-use crate::runtime::cpu::contraction::{Side, Target, Writer, side, target, writer};
+use crate::runtime::cpu::contraction::{BlockWriter, OperandSource, ResultTarget, side, target, writer};
+use crate::runtime::cpu::thresholds::ATTENTION_MIN_QUERIES;
 use crate::runtime::{Bindings, Program};
 
 /// Which attention is computed so.
 pub const RANGE: AttentionLimits = AttentionLimits {
-    // Of fewer, most of a vector would be empty (8 heads 64 wide, 512 keys: 0.6 to 0.7 times the
-    // body's time from 8 queries on, 1.6 times for 4).
-    least_rows: 8,
+    least_rows: ATTENTION_MIN_QUERIES,
     least_work: 0,
     most_keys: usize::MAX,
     columns: MAX_WIDTH,
@@ -28,26 +27,26 @@ pub const RANGE: AttentionLimits = AttentionLimits {
 
 /// A compiled attention.
 #[derive(Debug)]
-pub struct Attention {
+pub struct AttentionProgram {
     name: String,
-    extents: Extents,
+    extents: AttentionSizes,
     scale: f32,
     /// Row `i` looks at the keys `0..=i` only.
     causal: bool,
     /// Writes queries: batch, rows, depth.
-    queries: Writer,
+    queries: BlockWriter,
     /// Rows are the keys.
-    keys: Side,
+    keys: OperandSource,
     /// Rows are the values' columns, depths the keys.
-    values: Side,
+    values: OperandSource,
     mask: Option<Mask>,
     /// Batch, rows, columns.
-    target: Target,
+    target: ResultTarget,
 }
 
 /// Points of each group of axes.
 #[derive(Clone, Copy, Debug)]
-struct Extents {
+struct AttentionSizes {
     batch: usize,
     rows: usize,
     keys: usize,
@@ -59,21 +58,21 @@ struct Extents {
 #[derive(Debug)]
 struct Mask {
     /// Writes it: batch, keys, rows.
-    writer: Writer,
+    writer: BlockWriter,
     /// Whether it says where to look; else it is added.
     hides: bool,
 }
 
-impl Attention {
+impl AttentionProgram {
     /// The program of a kernel whose attention is the result of this part.
-    pub fn new(kernel: &Kernel, attention: &kernel::FusedAttention) -> Attention {
+    pub fn new(kernel: &Kernel, attention: &kernel::FusedAttention) -> AttentionProgram {
         let kernel::FusedAttention { batch, rows, keys, depth, columns, width, .. } = attention;
         let points = |axes: &[AxisId]| kernel.points_of(axes);
         // A result has values; only other parts, which `RANGE` leaves to their bodies, have none.
         let values = attention.v.unwrap_or(attention.k);
-        Attention {
+        AttentionProgram {
             name: kernel.name.to_string(),
-            extents: Extents {
+            extents: AttentionSizes {
                 batch: points(batch),
                 rows: points(rows),
                 keys: points(keys),
@@ -104,10 +103,10 @@ impl Mask {
     }
 }
 
-impl Program for Attention {
+impl Program for AttentionProgram {
     fn source(&self) -> String {
-        let Attention { name, extents, scale, causal, queries, keys, values, mask, target } = self;
-        let Extents { batch, rows, keys: count, depth, columns } = extents;
+        let AttentionProgram { name, extents, scale, causal, queries, keys, values, mask, target } = self;
+        let AttentionSizes { batch, rows, keys: count, depth, columns } = extents;
         let causal = if *causal { ", causal" } else { "" };
         let mask = mask.as_ref().map_or_else(String::new, |mask| {
             format!("{}:\n{}", if mask.hides { "where" } else { "added" }, mask.writer.source())

@@ -3,50 +3,32 @@
 use std::ops::Range;
 
 use crate::runtime::Bindings;
-use crate::runtime::cpu::attention::{Attention, Extents, Mask};
-use crate::runtime::cpu::contraction::{Read, Strides, Target};
+use crate::runtime::cpu::attention::{AttentionProgram, AttentionSizes, Mask};
+use crate::runtime::cpu::contraction::{ResultSink, WriteBlockFn};
 use crate::runtime::cpu::gemm::{self, Fill, Operand, Output, Problem, scratch};
 use crate::runtime::cpu::micro::softmax::{self, QUERY_LANES, RescaledRows, SoftmaxBlock};
 use crate::runtime::cpu::threads;
-use crate::runtime::cpu::tile::product::{BlockLaunch, StridedBlock};
-
-/// Queries of a task, about. Few in tests, whose attentions are small.
-const ROWS: usize = if cfg!(test) { 32 } else { 64 };
-
-/// Keys whose scores are kept at a time: with the keys themselves and their values they stay in
-/// the second-level cache. Few in tests.
-const KEYS: usize = if cfg!(test) { 24 } else { 256 };
-
-/// Elements by which lines are set apart, lest they share the places of one cache set.
-const SKEW: usize = 16;
-
-/// Multiply-adds that one thread does as fast as two.
-const SERIAL: usize = 1 << 20;
+use crate::runtime::cpu::thresholds::{
+    ATTENTION_KEYS, ATTENTION_QUERIES, ATTENTION_SERIAL_MULTIPLY_ADDS, CACHE_SET_SKEW,
+};
+use crate::runtime::cpu::tile::product::StridedBlock;
 
 /// A launch.
-struct Launch<'a> {
-    of: &'a Attention,
-    queries: Box<Read<'a>>,
+struct AttentionLaunch<'a> {
+    of: &'a AttentionProgram,
+    queries: Box<WriteBlockFn<'a>>,
     keys: Operand<'a, f32>,
     values: Operand<'a, f32>,
-    mask: Option<(Box<Read<'a>>, &'a Mask)>,
-    to: To<'a>,
+    mask: Option<(Box<WriteBlockFn<'a>>, &'a Mask)>,
+    to: ResultSink<'a>,
 }
 
 // SAFETY: threads write disjoint parts of the output.
-unsafe impl Sync for Launch<'_> {}
+unsafe impl Sync for AttentionLaunch<'_> {}
 
-/// Where results go.
-enum To<'a> {
-    /// The output, from this element on.
-    Memory(*mut f32, &'a Strides),
-    /// A tile program.
-    Blocks(BlockLaunch<'a>),
-}
-
-/// Elements from line to line in a task's room.
+/// Elements from line to line in a task's scratch memory.
 #[derive(Clone, Copy)]
-struct Pitch {
+struct AttentionLayout {
     /// Queries of a task.
     rows: usize,
     /// Keys at a time.
@@ -59,125 +41,127 @@ struct Pitch {
     result: usize,
 }
 
-/// Room of a task.
-struct Room {
+/// Scratch memory of a task.
+struct AttentionScratch {
     queries: *mut f32,
     scores: *mut f32,
     mask: *mut f32,
     /// What the keys so far give.
     result: *mut f32,
     /// What some keys give.
-    part: *mut f32,
+    partial: *mut f32,
     /// Of each query, the greatest score so far.
-    most: *mut f32,
+    running_max: *mut f32,
     /// The sum of the scores' exponentials.
     sum: *mut f32,
     /// What is left of sums once scores turn out greater.
-    left: *mut f32,
+    rescale: *mut f32,
 }
 
 /// A block of queries of one attention.
-struct Block {
+struct QueryBlock {
     batch: usize,
     rows: Range<usize>,
 }
 
-impl Pitch {
-    fn of(extents: &Extents) -> Pitch {
-        let rows = gemm::even(extents.rows, ROWS, QUERY_LANES);
-        Pitch {
+impl AttentionLayout {
+    fn of(extents: &AttentionSizes) -> AttentionLayout {
+        let rows = gemm::even(extents.rows, ATTENTION_QUERIES, QUERY_LANES);
+        AttentionLayout {
             rows,
-            keys: KEYS.min(extents.keys),
+            keys: ATTENTION_KEYS.min(extents.keys),
             query: scratch::padded::<f32>(extents.depth),
-            scores: rows + SKEW,
+            scores: rows + CACHE_SET_SKEW,
             result: scratch::padded::<f32>(extents.columns),
         }
     }
 
     /// Calls `body` with room for a task.
-    fn with_room(&self, body: impl FnOnce(&Room)) {
+    fn with_scratch(&self, body: impl FnOnce(&AttentionScratch)) {
         let result = self.rows * self.result;
         let scores = self.keys * self.scores;
         let sizes = [self.rows * self.query, scores, scores, result, result, self.rows, self.rows, self.rows];
         scratch::with(sizes.iter().sum(), |start: *mut f32| {
             let mut next = start;
-            let [queries, scores, mask, result, part, most, sum, left] = sizes.map(|size| {
+            let [queries, scores, mask, result, partial, running_max, sum, rescale] = sizes.map(|size| {
                 next = next.wrapping_add(size);
                 next.wrapping_sub(size)
             });
-            body(&Room { queries, scores, mask, result, part, most, sum, left });
+            body(&AttentionScratch { queries, scores, mask, result, partial, running_max, sum, rescale });
         });
     }
 }
 
-impl Attention {
+impl AttentionProgram {
     /// Runs the attention on the current pool's threads.
     pub(super) fn run(&self, bindings: &Bindings<'_>) {
         let fills = [&self.keys, &self.values].map(|side| side.filler::<f32>(bindings));
         let offsets = [&self.keys, &self.values].map(|side| side.offsets());
-        let launch = Launch {
+        let launch = AttentionLaunch {
             of: self,
             queries: self.queries.on(bindings),
             keys: self.keys.operand(bindings, &offsets[0], fills[0].as_deref()),
             values: self.values.operand(bindings, &offsets[1], fills[1].as_deref()),
             mask: self.mask.as_ref().map(|mask| (mask.writer.on(bindings), mask)),
-            to: match &self.target {
-                Target::Strided(strides) => To::Memory(strides.start(bindings), strides),
-                Target::Blocks(program) => To::Blocks(program.launch(bindings)),
-            },
+            to: self.target.on(bindings),
         };
-        let Extents { batch, rows, keys, depth, columns } = self.extents;
-        let pitch = Pitch::of(&self.extents);
-        let blocks = rows.div_ceil(pitch.rows);
+        let AttentionSizes { batch, rows, keys, depth, columns } = self.extents;
+        let layout = AttentionLayout::of(&self.extents);
+        let blocks = rows.div_ceil(layout.rows);
         let task = |task: usize| {
-            let start = task % blocks * pitch.rows;
-            let block = Block { batch: task / blocks, rows: start..rows.min(start + pitch.rows) };
-            pitch.with_room(|room| launch.task(&pitch, &block, room));
+            let start = task % blocks * layout.rows;
+            let block = QueryBlock { batch: task / blocks, rows: start..rows.min(start + layout.rows) };
+            layout.with_scratch(|scratch| launch.task(&layout, &block, scratch));
         };
         let work = [batch, rows, keys, depth + columns].into_iter().fold(1, usize::saturating_mul);
-        if work <= SERIAL { (0..batch * blocks).for_each(task) } else { threads::jobs(batch * blocks, task) }
+        if work <= ATTENTION_SERIAL_MULTIPLY_ADDS {
+            (0..batch * blocks).for_each(task)
+        } else {
+            threads::parallel_for(batch * blocks, task)
+        }
     }
 }
 
-impl Launch<'_> {
-    fn task(&self, pitch: &Pitch, block: &Block, room: &Room) {
-        self.read_queries(pitch, block, room);
+impl AttentionLaunch<'_> {
+    fn task(&self, layout: &AttentionLayout, block: &QueryBlock, scratch: &AttentionScratch) {
+        self.read_queries(layout, block, scratch);
         // SAFETY: the room is as large.
         unsafe {
-            std::slice::from_raw_parts_mut(room.most, pitch.rows).fill(f32::NEG_INFINITY);
-            std::slice::from_raw_parts_mut(room.sum, pitch.rows).fill(0.0);
+            std::slice::from_raw_parts_mut(scratch.running_max, layout.rows).fill(f32::NEG_INFINITY);
+            std::slice::from_raw_parts_mut(scratch.sum, layout.rows).fill(0.0);
         }
         let all = self.of.extents.keys;
         let end = if self.of.causal { all.min(block.rows.end) } else { all };
-        for start in (0..end).step_by(pitch.keys) {
-            let keys = start..end.min(start + pitch.keys);
-            self.score(pitch, block, &keys, room);
-            self.hide(pitch, block, &keys, room);
+        for start in (0..end).step_by(layout.keys) {
+            let keys = start..end.min(start + layout.keys);
+            self.score(layout, block, &keys, scratch);
+            self.hide(layout, block, &keys, scratch);
             let weights = SoftmaxBlock {
-                scores: room.scores,
-                step: pitch.scores,
+                scores: scratch.scores,
+                step: layout.scores,
                 keys: keys.len(),
-                queries: pitch.rows,
-                running_max: room.most,
-                sum: room.sum,
-                rescale: room.left,
+                queries: layout.rows,
+                running_max: scratch.running_max,
+                sum: scratch.sum,
+                rescale: scratch.rescale,
             };
             // SAFETY: the room is as large, and whole vectors of queries are there.
             unsafe { softmax::online_softmax_update()(&weights) };
-            self.add_values(pitch, block, &keys, room);
+            self.add_values(layout, block, &keys, scratch);
         }
-        self.deliver(pitch, block, room);
+        self.deliver(layout, block, scratch);
     }
 
     /// The block's queries, scaled; zeros up to a whole vector of queries.
-    fn read_queries(&self, pitch: &Pitch, block: &Block, room: &Room) {
+    fn read_queries(&self, layout: &AttentionLayout, block: &QueryBlock, scratch: &AttentionScratch) {
         let depth = self.of.extents.depth;
-        let lines = StridedBlock { start: room.queries.cast(), line: pitch.query, lane: size_of::<f32>() };
+        let lines =
+            StridedBlock { start: scratch.queries.cast(), line: layout.query, lane: size_of::<f32>() };
         (self.queries)(block.batch, block.rows.clone(), 0..depth, lines);
-        for row in 0..pitch.rows {
+        for row in 0..layout.rows {
             // SAFETY: the room has so many lines, of which the first are written.
             unsafe {
-                let line = room.queries.add(row * pitch.query);
+                let line = scratch.queries.add(row * layout.query);
                 if row >= block.rows.len() {
                     line.write_bytes(0, depth);
                     continue;
@@ -189,24 +173,30 @@ impl Launch<'_> {
     }
 
     /// The scores of some keys.
-    fn score(&self, pitch: &Pitch, block: &Block, keys: &Range<usize>, room: &Room) {
+    fn score(
+        &self,
+        layout: &AttentionLayout,
+        block: &QueryBlock,
+        keys: &Range<usize>,
+        scratch: &AttentionScratch,
+    ) {
         let at = [block.batch, keys.start, 0];
         let fill = |fill: Fill<f32>| self.keys.request(at, fill);
         let problem = Problem {
             batch: 1,
             m: keys.len(),
-            n: pitch.rows,
+            n: layout.rows,
             k: self.of.extents.depth,
             a: self.keys.part(at, &fill),
             b: Operand::Strided {
-                ptr: room.queries,
-                row_stride: pitch.query as isize,
+                ptr: scratch.queries,
+                row_stride: layout.query as isize,
                 depth_stride: 1,
                 batch: &|_| 0,
             },
             out: Output::Strided {
-                ptr: room.scores,
-                row_stride: pitch.scores as isize,
+                ptr: scratch.scores,
+                row_stride: layout.scores as isize,
                 col_stride: 1,
                 batch: &|_| 0,
             },
@@ -216,28 +206,34 @@ impl Launch<'_> {
     }
 
     /// Does to scores what the mask says, and hides keys that come later.
-    fn hide(&self, pitch: &Pitch, block: &Block, keys: &Range<usize>, room: &Room) {
+    fn hide(
+        &self,
+        layout: &AttentionLayout,
+        block: &QueryBlock,
+        keys: &Range<usize>,
+        scratch: &AttentionScratch,
+    ) {
         let rows = block.rows.len();
         let line = |key: usize| {
             // SAFETY: a line of scores has so many elements, which nothing else looks at.
             unsafe {
-                std::slice::from_raw_parts_mut(room.scores.add((key - keys.start) * pitch.scores), rows)
+                std::slice::from_raw_parts_mut(scratch.scores.add((key - keys.start) * layout.scores), rows)
             }
         };
         if let Some((read, Mask { hides, .. })) = &self.mask {
             let lane = if *hides { size_of::<u8>() } else { size_of::<f32>() };
-            let lines = StridedBlock { start: room.mask.cast(), line: pitch.scores, lane };
+            let lines = StridedBlock { start: scratch.mask.cast(), line: layout.scores, lane };
             read(block.batch, keys.clone(), block.rows.clone(), lines);
             for key in keys.clone() {
-                let first = (key - keys.start) * pitch.scores;
+                let first = (key - keys.start) * layout.scores;
                 // SAFETY: these lines were just written.
                 unsafe {
                     if *hides {
-                        let open = std::slice::from_raw_parts(room.mask.cast::<u8>().add(first), rows);
+                        let open = std::slice::from_raw_parts(scratch.mask.cast::<u8>().add(first), rows);
                         let hidden = line(key).iter_mut().zip(open).filter(|(_, open)| **open == 0);
                         hidden.for_each(|(score, _)| *score = f32::NEG_INFINITY);
                     } else {
-                        let added = std::slice::from_raw_parts(room.mask.add(first), rows);
+                        let added = std::slice::from_raw_parts(scratch.mask.add(first), rows);
                         line(key).iter_mut().zip(added).for_each(|(score, x)| *score += x);
                     }
                 }
@@ -251,10 +247,16 @@ impl Launch<'_> {
     }
 
     /// Adds what some keys give to the result.
-    fn add_values(&self, pitch: &Pitch, block: &Block, keys: &Range<usize>, room: &Room) {
-        let Extents { columns, .. } = self.of.extents;
+    fn add_values(
+        &self,
+        layout: &AttentionLayout,
+        block: &QueryBlock,
+        keys: &Range<usize>,
+        scratch: &AttentionScratch,
+    ) {
+        let AttentionSizes { columns, .. } = self.of.extents;
         let first = keys.start == 0;
-        let to = if first { room.result } else { room.part };
+        let to = if first { scratch.result } else { scratch.partial };
         let at = [block.batch, 0, keys.start];
         let fill = |fill: Fill<f32>| self.values.request(at, fill);
         let problem = Problem {
@@ -263,19 +265,24 @@ impl Launch<'_> {
             n: columns,
             k: keys.len(),
             a: Operand::Strided {
-                ptr: room.scores,
+                ptr: scratch.scores,
                 row_stride: 1,
-                depth_stride: pitch.scores as isize,
+                depth_stride: layout.scores as isize,
                 batch: &|_| 0,
             },
             b: self.values.part(at, &fill),
-            out: Output::Strided { ptr: to, row_stride: pitch.result as isize, col_stride: 1, batch: &|_| 0 },
+            out: Output::Strided {
+                ptr: to,
+                row_stride: layout.result as isize,
+                col_stride: 1,
+                batch: &|_| 0,
+            },
         };
         let lines = RescaledRows {
-            to: room.result,
-            from: room.part,
-            step: pitch.result,
-            factors: room.left,
+            to: scratch.result,
+            from: scratch.partial,
+            step: layout.result,
+            factors: scratch.rescale,
             rows: block.rows.len(),
             columns,
         };
@@ -289,20 +296,20 @@ impl Launch<'_> {
     }
 
     /// Divides the result by the sums and hands it on. What may look nowhere is zero.
-    fn deliver(&self, pitch: &Pitch, block: &Block, room: &Room) {
-        let Extents { columns, .. } = self.of.extents;
+    fn deliver(&self, layout: &AttentionLayout, block: &QueryBlock, scratch: &AttentionScratch) {
+        let AttentionSizes { columns, .. } = self.of.extents;
         for row in 0..block.rows.len() {
             // SAFETY: the rooms have so many rows; so has the output, and they are this thread's.
             unsafe {
-                let line = std::slice::from_raw_parts_mut(room.result.add(row * pitch.result), columns);
-                let sum = room.sum.add(row).read();
+                let line = std::slice::from_raw_parts_mut(scratch.result.add(row * layout.result), columns);
+                let sum = scratch.sum.add(row).read();
                 if sum == 0.0 && self.mask.is_some() {
                     line.fill(0.0);
                 } else {
                     let factor = 1.0 / sum;
                     line.iter_mut().for_each(|x| *x *= factor);
                 }
-                if let To::Memory(start, strides) = &self.to {
+                if let ResultSink::Memory(start, strides) = &self.to {
                     let first =
                         strides.batch(block.batch) + (block.rows.start + row) as isize * strides.row();
                     let to = start.wrapping_offset(first);
@@ -316,9 +323,9 @@ impl Launch<'_> {
                 }
             }
         }
-        if let To::Blocks(program) = &self.to {
+        if let ResultSink::Blocks(program) = &self.to {
             let lines =
-                StridedBlock { start: room.result.cast(), line: pitch.result, lane: size_of::<f32>() };
+                StridedBlock { start: scratch.result.cast(), line: layout.result, lane: size_of::<f32>() };
             program.run(block.batch, block.rows.clone(), 0..columns, lines);
         }
     }

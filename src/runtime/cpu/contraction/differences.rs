@@ -4,16 +4,12 @@
 use crate::base::{DType, Precision};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
-use crate::runtime::cpu::contraction::terms::Terms;
+use crate::runtime::cpu::contraction::terms::SummedTerms;
+use crate::runtime::cpu::thresholds::{DISTANCE_MIN_K, DISTANCE_MIN_ROWS};
 use crate::runtime::cpu::tile::analysis::{analyze, bit};
 
-/// Rows of either matrix from which on sharing them is worth the copies.
-const ROWS: usize = 8;
-/// Elements of a row from which on it is.
-const DEPTH: usize = 4;
-
 /// A kernel whose one reduction sums such terms, with a contraction of them in its place.
-pub fn of(kernel: &Kernel) -> Option<(Kernel, Contraction, Terms)> {
+pub fn of(kernel: &Kernel) -> Option<(Kernel, Contraction, SummedTerms)> {
     let plain = kernel.contraction.is_none() && kernel.attention.is_none() && kernel.scatter.is_none();
     let flat = kernel.depth() == 1 && kernel.stores.iter().all(|store| store.level == 0);
     if !plain || !flat {
@@ -23,7 +19,7 @@ pub fn of(kernel: &Kernel) -> Option<(Kernel, Contraction, Terms)> {
     let (terms, [a, b]) = difference(kernel, term)?;
     let contraction = contraction(kernel, [a, b])?;
     let [m, n, k] = [&contraction.m, &contraction.n, &contraction.k].map(|axes| kernel.points_of(axes));
-    if m.min(n) < ROWS || k < DEPTH {
+    if m.min(n) < DISTANCE_MIN_ROWS || k < DISTANCE_MIN_K {
         return None;
     }
     let mut summed = kernel.clone();
@@ -41,12 +37,12 @@ fn only_sum(kernel: &Kernel) -> Option<(ExprId, ExprId)> {
 }
 
 /// What is made of which difference.
-fn difference(kernel: &Kernel, term: ExprId) -> Option<(Terms, [ExprId; 2])> {
+fn difference(kernel: &Kernel, term: ExprId) -> Option<(SummedTerms, [ExprId; 2])> {
     let (op, [x, y]) = alu(kernel, term)?;
     let (terms, difference) = if op == AluOp::Mul && x == y {
-        (Terms::SquaredDifferences, x)
+        (SummedTerms::SquaredDifferences, x)
     } else if op == AluOp::Abs {
-        (Terms::AbsoluteDifferences, x)
+        (SummedTerms::AbsoluteDifferences, x)
     } else {
         return None;
     };

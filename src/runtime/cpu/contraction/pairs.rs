@@ -1,23 +1,20 @@
 //! Products of bfloat16 where the processor multiplies them as they are: operands become
 //! pairs of successive depths. One in memory whose depths lie one after another already is
-//! that; of any other, blocks are brought together on their way to the product.
+//! that; of any other, blocks are paired as the product packs them.
 
 use std::ops::Range;
 use std::ptr::null;
 
 use half::bf16;
 
-use super::{Read, Side, Strides, element};
+use super::{OperandSource, Strides, WriteBlockFn, element};
 use crate::base::{DType, Precision};
 use crate::kernel::{Contraction, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Pair, scratch};
 use crate::runtime::cpu::micro::{self, MAX_OPERANDS, MicroFn, OperandKind};
+use crate::runtime::cpu::thresholds::BF16_STAGING_ELEMENTS;
 use crate::runtime::cpu::tile::product::StridedBlock;
-
-/// Elements that are computed at a time before they become pairs: they stay in the
-/// first-level cache.
-const COMPUTED: usize = 4096;
 
 /// What follows the last depth where it has none beside it.
 static NOTHING: [f32; 1] = [0.0];
@@ -32,29 +29,29 @@ pub(super) fn in_pairs(kernel: &Kernel, contraction: &Contraction) -> bool {
 }
 
 /// An operand in pairs, on some memory.
-pub(super) struct Pairs<'a> {
-    side: &'a Side,
+pub(super) struct Bf16Operand<'a> {
+    side: &'a OperandSource,
     /// Depths, not pairs of them.
     depth: usize,
     bindings: &'a Bindings<'a>,
     /// What computes blocks, if that is where they come from.
-    read: Option<Box<Read<'a>>>,
+    read: Option<Box<WriteBlockFn<'a>>>,
 }
 
-impl<'a> Pairs<'a> {
-    pub(super) fn new(side: &'a Side, depth: usize, bindings: &'a Bindings<'a>) -> Pairs<'a> {
+impl<'a> Bf16Operand<'a> {
+    pub(super) fn new(side: &'a OperandSource, depth: usize, bindings: &'a Bindings<'a>) -> Bf16Operand<'a> {
         let read = match side {
-            Side::Strided { .. } => None,
-            Side::Packed { writer, .. } => Some(writer.on(bindings)),
+            OperandSource::Strided { .. } => None,
+            OperandSource::Packed { writer, .. } => Some(writer.on(bindings)),
         };
-        Pairs { side, depth, bindings, read }
+        Bf16Operand { side, depth, bindings, read }
     }
 
-    /// Pairs from where the operand begins to a batch's first, where it is read in place.
+    /// Bf16Operand from where the operand begins to a batch's first, where it is read in place.
     pub(super) fn offset(&self, batch: usize) -> isize {
         match self.side {
-            Side::Strided { strides, .. } => strides.batch(batch) / 2,
-            Side::Packed { .. } => 0,
+            OperandSource::Strided { strides, .. } => strides.batch(batch) / 2,
+            OperandSource::Packed { .. } => 0,
         }
     }
 
@@ -65,24 +62,27 @@ impl<'a> Pairs<'a> {
         fill: &'f (dyn Fn(Fill<Pair>) + Sync),
     ) -> Operand<'f, Pair> {
         match self.side {
-            Side::Strided { input, strides } if strides.holds_pairs(self.depth) => Operand::Strided {
-                ptr: element::<bf16>(&self.bindings.inputs[*input as usize], strides.offset).cast::<Pair>(),
-                row_stride: strides.row() / 2,
-                depth_stride: 1,
-                batch,
-            },
-            Side::Strided { strides, .. } if strides.contiguous() => {
+            OperandSource::Strided { input, strides } if strides.holds_pairs(self.depth) => {
+                Operand::Strided {
+                    ptr: element::<bf16>(&self.bindings.inputs[*input as usize], strides.offset)
+                        .cast::<Pair>(),
+                    row_stride: strides.row() / 2,
+                    depth_stride: 1,
+                    batch,
+                }
+            }
+            OperandSource::Strided { strides, .. } if strides.contiguous() => {
                 Operand::Packed { order: Order::Depth, fill }
             }
-            Side::Strided { .. } => Operand::Packed { order: Order::Rows, fill },
-            Side::Packed { order, .. } => Operand::Packed { order: *order, fill },
+            OperandSource::Strided { .. } => Operand::Packed { order: Order::Rows, fill },
+            OperandSource::Packed { order, .. } => Operand::Packed { order: *order, fill },
         }
     }
 
     /// Writes a block.
     pub(super) fn fill(&self, fill: Fill<Pair>) {
         match (self.side, &self.read) {
-            (Side::Strided { input, strides }, _) => {
+            (OperandSource::Strided { input, strides }, _) => {
                 let start = element::<bf16>(&self.bindings.inputs[*input as usize], strides.offset);
                 let start = start.wrapping_offset(strides.batch(fill.batch)).cast_const();
                 // SAFETY: the kernel's accesses lie inside its buffers, and the product hands
@@ -94,9 +94,11 @@ impl<'a> Pairs<'a> {
                     }
                 }
             }
-            (Side::Packed { order: Order::Depth, .. }, Some(read)) => self.compute_rows(read, &fill),
-            (Side::Packed { order: Order::Rows, .. }, Some(read)) => self.compute_depths(read, &fill),
-            (Side::Packed { .. }, None) => panic!("a packed operand has a program"),
+            (OperandSource::Packed { order: Order::Depth, .. }, Some(read)) => self.compute_rows(read, &fill),
+            (OperandSource::Packed { order: Order::Rows, .. }, Some(read)) => {
+                self.compute_depths(read, &fill)
+            }
+            (OperandSource::Packed { .. }, None) => panic!("a packed operand has a program"),
         }
     }
 
@@ -122,10 +124,10 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// Brings each two depths together, in lines of rows.
+    /// Pairs each two values of k, in lines of rows.
     ///
     /// # Safety
-    /// As [`Pairs::copy_rows`].
+    /// As [`Bf16Operand::copy_rows`].
     unsafe fn join_depths(&self, start: *const bf16, strides: &Strides, fill: &Fill<Pair>) {
         let rows = fill.rows.len();
         let start = start.wrapping_offset(fill.rows.start as isize * strides.row());
@@ -134,7 +136,7 @@ impl<'a> Pairs<'a> {
             let second = first.wrapping_offset(strides.col as isize);
             let to = fill.to.wrapping_add(line * fill.ld);
             let is_last = 2 * pair + 1 == self.depth;
-            // A block's lines are short pieces of memory's: the next block's are asked for here.
+            // A block's rows are short pieces of memory's: the next block's are prefetched here.
             for x in [first, second] {
                 let next = x.wrapping_offset(2 * fill.depth.len() as isize * strides.col as isize);
                 micro::prefetch_l2(next.cast(), rows * size_of::<bf16>());
@@ -161,10 +163,10 @@ impl<'a> Pairs<'a> {
     }
 
     /// Computes rows along their depths, some at a time, and rounds them.
-    fn compute_rows(&self, read: &Read<'_>, fill: &Fill<Pair>) {
+    fn compute_rows(&self, read: &WriteBlockFn<'_>, fill: &Fill<Pair>) {
         let depths = self.depths(&fill.depth);
         let ld = scratch::padded::<f32>(depths.len());
-        let (count, round) = ((COMPUTED / ld).max(1), micro::store(DType::BF16));
+        let (count, round) = ((BF16_STAGING_ELEMENTS / ld).max(1), micro::store(DType::BF16));
         scratch::with(count * ld, |room: *mut f32| {
             for first in fill.rows.clone().step_by(count) {
                 let rows = first..fill.rows.end.min(first + count);
@@ -182,11 +184,11 @@ impl<'a> Pairs<'a> {
         });
     }
 
-    /// Computes lines of rows, some depths at a time, and brings each two together.
-    fn compute_depths(&self, read: &Read<'_>, fill: &Fill<Pair>) {
+    /// Computes lines of rows, some depths at a time, and pairs each two.
+    fn compute_depths(&self, read: &WriteBlockFn<'_>, fill: &Fill<Pair>) {
         let rows = fill.rows.len();
         let ld = scratch::padded::<f32>(rows);
-        let count = (COMPUTED / (2 * ld)).max(1);
+        let count = (BF16_STAGING_ELEMENTS / (2 * ld)).max(1);
         scratch::with(2 * count * ld, |room: *mut f32| {
             for start in fill.depth.clone().step_by(count) {
                 let pairs = start..fill.depth.end.min(start + count);

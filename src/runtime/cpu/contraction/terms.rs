@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What a contraction sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Terms {
+pub enum SummedTerms {
     /// Products.
     Products,
     /// Products of bfloat16, multiplied as they are, two depths at a time.
@@ -15,13 +15,13 @@ pub enum Terms {
     AbsoluteDifferences,
 }
 
-impl fmt::Display for Terms {
+impl fmt::Display for SummedTerms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Terms::Products => "",
-            Terms::PairsOfProducts => " of pairs of bf16",
-            Terms::SquaredDifferences => " of squared differences",
-            Terms::AbsoluteDifferences => " of absolute differences",
+            SummedTerms::Products => "",
+            SummedTerms::PairsOfProducts => " of pairs of bf16",
+            SummedTerms::SquaredDifferences => " of squared differences",
+            SummedTerms::AbsoluteDifferences => " of absolute differences",
         })
     }
 }

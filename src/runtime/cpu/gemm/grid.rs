@@ -61,7 +61,7 @@ pub(super) fn for_each(workers: usize, count: usize, group: usize, body: impl Fn
     if workers == 1 || count <= 1 {
         (0..count).for_each(body);
     } else {
-        threads::jobs(count.div_ceil(group), |job| {
+        threads::parallel_for(count.div_ceil(group), |job| {
             (job * group..count.min((job + 1) * group)).for_each(&body)
         });
     }

@@ -1,22 +1,27 @@
 //! What the parts of attention mean: all scores of a row at once.
 
-use super::{Run, Values};
+use super::{PointValues, ReferenceRun};
 use crate::base::{DType, Scalar};
 use crate::kernel::{AttentionPart, AxisId, ExprId, FusedAttention};
 
 /// An attention's operands at a point of the grid.
 struct At<'a> {
-    run: &'a Run<'a>,
+    run: &'a ReferenceRun<'a>,
     a: &'a FusedAttention,
     grid: usize,
-    values: &'a [Option<Values>],
+    values: &'a [Option<PointValues>],
     depth: usize,
     columns: usize,
 }
 
-impl Run<'_> {
+impl ReferenceRun<'_> {
     /// The element of an attention's part at a point of the grid.
-    pub(super) fn attention(&self, a: &FusedAttention, grid: usize, values: &[Option<Values>]) -> Scalar {
+    pub(super) fn attention(
+        &self,
+        a: &FusedAttention,
+        grid: usize,
+        values: &[Option<PointValues>],
+    ) -> Scalar {
         let columns = if a.part.is_gradient() { self.size(&a.columns) } else { 1 };
         let at = At { run: self, a, grid, values, depth: self.size(&a.depth), columns };
         let others = self.size(&a.summed) * self.size(if a.part.by_query() { &a.keys } else { &a.rows });

@@ -140,7 +140,7 @@ fn difference(
     None
 }
 
-/// Square tiles are stored past the cache where their lines are whole lines of it.
+/// Square tiles are stored by non-temporal stores where their lines are whole cache lines.
 #[test]
 fn transposed_tiles_pass_the_cache_by() {
     for (rows, cols, streams) in [(160usize, 128usize, true), (131, 77, false), (70, 144, true)] {
@@ -151,7 +151,7 @@ fn transposed_tiles_pass_the_cache_by() {
         let report = y.plan().expect("a plan");
         let text: String = report.kernels.iter().map(|kernel| kernel.source().expect("a text")).collect();
         assert!(text.contains("transposed"), "{text}");
-        assert_eq!(text.contains("stream"), streams, "{text}");
+        assert_eq!(text.contains("store non-temporal"), streams, "{text}");
         let (x, z): (Vec<f32>, Vec<f32>) =
             (numbers(rows * cols, 7).collect(), numbers(rows * cols, 31).collect());
         let want: Vec<f32> = (0..rows * cols).map(|i| x[i % cols * rows + i / cols] + z[i]).collect();
@@ -170,7 +170,7 @@ fn rows_pass_the_cache_by() {
         let report = y.plan().expect("a plan");
         let text = report.kernels[0].source().expect("a text");
         let tile = text.split("kernel").next().expect("the tile program");
-        assert_eq!(tile.contains("stream"), streams, "{text}");
+        assert_eq!(tile.contains("store non-temporal"), streams, "{text}");
         assert_eq!(tile.matches("for ").count(), 1, "{text}");
         let most = |row: &[f32]| row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let want: Vec<f32> = numbers.chunks(cols).flat_map(|row| row.iter().map(|x| x - most(row))).collect();
@@ -191,7 +191,7 @@ fn rows_pass_the_cache_by() {
 fn gathered_rows_are_written_in_place() {
     let (rows, cols) = (300usize, 48usize);
     let table: Vec<f32> = (0..rows * cols).map(|i| (i * 7 % 1009) as f32).collect();
-    // Tiles of many rows, of fewer than are asked for ahead, and of one that is left over.
+    // Tiles of many rows, of fewer than are prefetched, and of one that is left over.
     for count in [1000, 3, 43] {
         let indices: Vec<i64> = (0..count).map(|i| (i * 37 % rows) as i64).collect();
         let weight = Tensor::from_vec(table.clone(), [rows, cols], ());
@@ -208,7 +208,7 @@ fn gathered_rows_are_written_in_place() {
 /// Rows at equal distances are copied from where they lie, all at once where they are short.
 #[test]
 fn rows_apart_are_copied_straight_to_where_they_belong() {
-    // Rows too long to be copied all at once, short ones, and so many that they pass the caches by.
+    // Rows too long to be copied all at once, short ones, and so many that they are written by non-temporal stores.
     for (rows, cols, every, dtype) in [
         (41usize, 300usize, 2, DType::F32),
         (41, 48, 6, DType::F32),
@@ -262,7 +262,7 @@ fn stores_round_to_16_bits_by_themselves() {
     }
 }
 
-/// Parts of a concatenation are written where they belong, line by line, also where the
+/// Parts of a concatenation are written where they belong, row by row, also where the
 /// result lies over the input that they read.
 #[test]
 fn pieces_of_rows_are_written_in_place() {
@@ -276,7 +276,7 @@ fn pieces_of_rows_are_written_in_place() {
     let report = y.plan().expect("a plan");
     let kernel = report.kernels[0].work().kernel().expect("a kernel");
     let source = report.kernels[0].source().expect("a text");
-    assert_eq!(source.matches("by line at out0").count(), 2, "{source}");
+    assert_eq!(source.matches("by row at out0").count(), 2, "{source}");
     let buffers = kernel.inputs.iter().zip(0..).map(|(input, number)| {
         let values = numbers(input.numel, 7 + 24 * number).into_iter().map(|x| Scalar::Float(x.into()));
         buffer(&values.collect::<Vec<_>>(), input.dtype)
@@ -288,22 +288,22 @@ fn pieces_of_rows_are_written_in_place() {
     }
 }
 
-/// Memory is asked for the next tile's inputs where there is something to compute meanwhile.
+/// Memory is prefetched for the next tile's inputs where there is something to compute meanwhile.
 #[test]
 fn costly_operations_ask_for_the_next_tile() {
     let numbers =
         |seed: i64| Tensor::from_vec((0..5000).map(|i| ((i * seed) % 97) as f32).collect(), [5000], ());
     let x = (numbers(7).tanh() * numbers(5) + numbers(3).exp()) / numbers(2);
     let text = x.plan().expect("a plan").kernels[0].source().expect("a text");
-    let asks = text.lines().filter(|line| line.contains("asks for the next"));
+    let asks = text.lines().filter(|line| line.contains("prefetches the next"));
     let asks: Vec<(&str, &str)> =
-        asks.filter_map(|line| line.trim().split_once(", asks for the next ")).collect();
+        asks.filter_map(|line| line.trim().split_once(", prefetches the next ")).collect();
     // Two operations for four inputs, the first two of them.
     assert!(matches!(asks[..], [(_, first), (_, second)] if first != second), "{text}");
     // Nothing costly, nothing to wait with.
     let sum = numbers(7) * numbers(5) + numbers(3);
     let text = sum.plan().expect("a plan").kernels[0].source().expect("a text");
-    assert!(!text.contains("asks"), "{text}");
+    assert!(!text.contains("prefetches"), "{text}");
 }
 
 /// Numbers that grow, as a tensor of some shape.

@@ -9,11 +9,11 @@ use crate::tensor::interpolate::{InterpolateMode, InterpolateOpts};
 use crate::tensor::norm::NormOpts;
 use crate::tensor::rounding::Rounding;
 
-/// The exponentials of a softmax ask for the whole of the next row, and nothing else does.
+/// The exponentials of a softmax prefetch the whole of the next row, and nothing else does.
 #[test]
 fn exponentials_of_rows_ask_for_the_next_row() {
     let text = ramp(&[40, 1024]).softmax(1).plan().expect("a plan").kernels[0].source().expect("a text");
-    let asks: Vec<&str> = text.lines().filter(|line| line.contains("asks for the next")).collect();
+    let asks: Vec<&str> = text.lines().filter(|line| line.contains("prefetches the next")).collect();
     assert!(matches!(asks[..], [one] if one.contains("exp_below_sum")), "{text}");
 }
 
@@ -47,7 +47,7 @@ fn vectors_that_stay_are_loaded_before_the_rows() {
     let report = y.plan().expect("a plan");
     let text = report.kernels[0].source().expect("a text");
     let (before, rows) = text.split_once("for i0").expect("a loop over rows");
-    assert_eq!((before.matches("= load").count(), rows.matches("goes on").count()), (3, 2), "{text}");
+    assert_eq!((before.matches("= load").count(), rows.matches("advances by").count()), (3, 2), "{text}");
     let kernel = report.kernels[0].work().kernel().expect("a kernel");
     let inputs: Vec<Buffer> = kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
     assert_eq!(difference(kernel, &inputs, None, 1e-5), None);
@@ -127,7 +127,7 @@ fn reductions_over_several_axes_reduce_lines_last() {
     }
 }
 
-/// Lines of a tile that lie apart are taken in from memory, each with its own state.
+/// Rows of a tile with gaps between them are taken in from memory, each with its own state.
 #[test]
 fn reductions_across_rows_of_several_lines_agree() {
     for rows in [3, 8, 29, 300] {
@@ -140,7 +140,7 @@ fn reductions_across_rows_of_several_lines_agree() {
     }
 }
 
-/// A reduction that has all of its elements in one line begins and ends there.
+/// A reduction that has all of its elements in one row begins and ends there.
 #[test]
 fn reductions_of_lines_take_one_step() {
     for rows in [40, 37] {
@@ -153,13 +153,13 @@ fn reductions_of_lines_take_one_step() {
     }
 }
 
-/// What points at rows goes on with them, also where the loops around start again.
+/// Pointers to rows advance with them, also where the loops around start again.
 #[test]
 fn pointers_follow_rows_through_several_loops() {
     let x = ramp(&[6, 7, 1024]);
     for y in [x.permute([1, 0, 2]).softmax(-1), x.narrow(1, 1, 5).softmax(-1), x.softmax(-1)] {
         let (kernel, text) = kernel(&y);
-        assert_eq!(text.matches("goes on").count(), 2, "{text}");
+        assert_eq!(text.matches("advances by").count(), 2, "{text}");
         assert_eq!(wrong(&kernel, None), None, "{text}");
     }
     let (kernel, text) = kernel(&x.softmax(-1));
@@ -190,21 +190,21 @@ fn sums_of_rows_found_by_index_find_where_to_write_each_time() {
     }
 }
 
-/// Where results pass the caches by, the product that ends a row goes along with the next row's
-/// exponentials, also where rows begin inside of lines of the cache, and where the loops around
+/// Where results are written by non-temporal stores, the product that ends a row goes along with the next row's
+/// exponentials, also where rows begin inside of cache lines, and where the loops around
 /// start again.
 #[test]
 fn products_of_rows_go_along_with_the_next() {
     let large = ramp(&[4, 20, 1024]);
     let each = [[80, 1024], [80, 1000], [50, 1999], [12, 12000]].map(|shape| ramp(&shape).softmax(1));
-    let put_off = |text: &str| text.matches("put off ").count();
+    let deferred = |text: &str| text.matches("deferred ").count();
     let by_avx = usize::from(level() > Level::Base);
     // What is computed before the exponentials has registers that end there.
     let computed = (&large * &large).sin().softmax(-1);
     let several = [large.permute([1, 0, 2]).softmax(-1), large.softmax(-1), computed];
     for y in each.into_iter().chain(several) {
         let (kernel, text) = kernel(&y);
-        assert_eq!(put_off(&text), by_avx, "{text}");
+        assert_eq!(deferred(&text), by_avx, "{text}");
         assert_eq!(wrong(&kernel, None), None, "{text}");
     }
     let (kernel, text) = kernel(&large.softmax(-1));
@@ -309,7 +309,7 @@ fn products_that_do_not_end_a_row_stay() {
     let x = ramp(&[80, 1024]);
     for y in [x.softmax(1) + &x, x.softmax(1).exp(), x.log_softmax(1)] {
         let (kernel, text) = kernel(&y);
-        assert!(!text.contains("put off"), "{text}");
+        assert!(!text.contains("deferred"), "{text}");
         assert_eq!(wrong(&kernel, None), None, "{text}");
     }
 }
@@ -341,7 +341,7 @@ fn scatters_along_rows_take_rows() {
     assert_eq!(wrong(work(i).expect("a kernel"), None), None, "{text}");
 }
 
-/// Of rows that lie across memory's a tile has as many as a line of the cache has elements,
+/// Of rows that lie across memory's a tile has as many as a cache line has elements,
 /// however long they are.
 #[test]
 fn rows_across_memory_are_taken_by_lines_of_the_cache() {

@@ -4,6 +4,11 @@ use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
+use crate::runtime::cpu::thresholds::{
+    MAX_ACCUMULATOR_COLUMNS, MAX_COLUMNS, MAX_REDUCED_COLUMNS, MAX_REDUCTION_JOBS, MIN_COLUMNS,
+    MIN_PARALLEL_TILES, NON_TEMPORAL_BYTES, NON_TEMPORAL_TRANSPOSED_BYTES, OPS_PER_JOB, SERIAL_OPS,
+    STORE_QUEUE_BYTES, TILE_ACCUMULATOR_BYTES, TILE_REGISTER_BYTES,
+};
 use crate::runtime::cpu::tile::analysis::{self, ExprFacts, LEVELS};
 use crate::runtime::cpu::tile::build::{ProgramBuilder, Root, outer_axes};
 use crate::runtime::cpu::tile::division::by_multiplication;
@@ -14,38 +19,6 @@ use crate::runtime::cpu::tile::{
     fused_row_reduction, loop_collapsing, prefetch, registers, single_trip, software_pipeline, space,
     strength_reduction,
 };
-
-/// Bytes of registers that should be in use at once: half of a first-level cache.
-const REGISTERS: usize = 24 << 10;
-
-/// The same where what lies below is combined into a row: accumulators in the
-/// second-level cache cost less than memory that is read in pieces of rows, since
-/// processors insert_prefetch_of_rows little beyond a page.
-const ACCUMULATED: usize = 96 << 10;
-
-/// Bytes that a tile of whole rows stores at most, where it has several: as many as wait in
-/// a processor's queue of stores while it reads on.
-const QUEUED: usize = 4 << 10;
-
-/// Scalar operations below which other threads cost more than they help.
-const SERIAL: usize = 1 << 17;
-
-/// Scalar operations of a job.
-const JOB: usize = 1 << 18;
-
-/// Jobs that one level-0 point is shared between at most.
-const SHARES: usize = 64;
-
-/// Tiles of level 0 from which on those alone occupy the threads.
-const MANY: usize = 32;
-
-/// Bytes that a kernel reads and writes from which on what it writes passes the caches by:
-/// about a last-level cache, which others use too. Few in tests, whose kernels are small.
-const STREAM: usize = if cfg!(test) { 512 << 10 } else { 28 << 20 };
-
-/// The same where they are written in pieces of rows, which hardware does not insert_prefetch_of_rows:
-/// what is written by way of the cache is read first. Few in tests, whose kernels are small.
-const PIECES: usize = if cfg!(test) { 1 << 10 } else { 8 << 20 };
 
 /// The program of a kernel without a contraction, or of pieces of one with so many outputs.
 pub fn compile(kernel: &Kernel, outputs: usize) -> TileProgram {
@@ -119,17 +92,17 @@ pub fn assemble(
     program
 }
 
-/// Whether a kernel's large results pass the caches by.
+/// Whether a kernel's large results are written by non-temporal stores.
 fn uses_non_temporal_stores(kernel: &Kernel, outputs: usize, tiling: &TilePlan) -> bool {
     let bytes = |numel: usize, dtype: DType| numel.saturating_mul(dtype.size());
     let stored = kernel.stores.iter().take(outputs).map(|store| bytes(store.numel, store.dtype));
     let stored = stored.fold(0, usize::saturating_add);
     if tiling.transposing {
-        return stored > PIECES;
+        return stored > NON_TEMPORAL_TRANSPOSED_BYTES;
     }
     let points = kernel.points(kernel.depth());
     let read = kernel.inputs.iter().map(|input| bytes(input.numel.min(points), input.dtype));
-    read.fold(stored, usize::saturating_add) >= STREAM
+    read.fold(stored, usize::saturating_add) >= NON_TEMPORAL_BYTES
 }
 
 /// Puts loops of one iteration around the others, which changes nothing but
@@ -168,20 +141,20 @@ fn tile_size(kernel: &Kernel, tiling: &TilePlan, builder: &ProgramBuilder<'_>) -
     if let Some(cols) = tiling.cols {
         let stored = stored_bytes(kernel, tiling);
         let (own, shared) = registers::widths(&builder.slots, &builder.live_ranges);
-        let held = REGISTERS.saturating_sub(shared * cols) / (own + stored).max(1);
-        let queued = if tiling.full_rows { QUEUED / stored.max(1) } else { held };
+        let held = TILE_REGISTER_BYTES.saturating_sub(shared * cols) / (own + stored).max(1);
+        let queued = if tiling.full_rows { STORE_QUEUE_BYTES / stored.max(1) } else { held };
         let fitting = held.min(queued) / cols.max(1);
         let rows = tiling.rows.min(fitting.max(tiling.min_rows));
         return (rows, cols.clamp(1, all));
     }
     let width = registers::width(&builder.slots, &builder.live_ranges);
     let (bytes, most) = match (builder.reductions.is_empty(), tiling.level < kernel.depth()) {
-        (true, _) => (REGISTERS, 1024),
-        (false, false) => (REGISTERS, 4096),
-        (false, true) => (ACCUMULATED, 8192),
+        (true, _) => (TILE_REGISTER_BYTES, MAX_COLUMNS),
+        (false, false) => (TILE_REGISTER_BYTES, MAX_REDUCED_COLUMNS),
+        (false, true) => (TILE_ACCUMULATOR_BYTES, MAX_ACCUMULATOR_COLUMNS),
     };
     let most = most / tiling.rows;
-    let fitting = (bytes / width.max(1) / tiling.rows).clamp(64.min(most), most);
+    let fitting = (bytes / width.max(1) / tiling.rows).clamp(MIN_COLUMNS.min(most), most);
     let tiles = all.div_ceil(fitting);
     let even = all.div_ceil(tiles).next_multiple_of(16);
     (tiling.rows, even.min(all))
@@ -227,12 +200,12 @@ fn scalar_ops(kernel: &Kernel) -> usize {
 
 fn partition(kernel: &Kernel, program: &TileProgram) -> WorkPartition {
     let work = scalar_ops(kernel);
-    if work <= SERIAL || program.empty {
+    if work <= SERIAL_OPS || program.empty {
         return WorkPartition::Serial;
     }
     let tiles = trip_count(&program.loops[0]);
     if kernel.scatter.is_some() {
-        return WorkPartition::ConflictFree(work.div_ceil(JOB).min(SHARES));
+        return WorkPartition::ConflictFree(work.div_ceil(OPS_PER_JOB).min(MAX_REDUCTION_JOBS));
     }
     let per_tile = work / tiles;
     let rows = trip_count(&program.loops[1]);
@@ -240,9 +213,11 @@ fn partition(kernel: &Kernel, program: &TileProgram) -> WorkPartition {
         Instr::Nest { scans, .. } | Instr::BeginPass { scans, .. } => !scans.is_empty(),
         _ => false,
     });
-    if tiles < MANY && per_tile > 2 * JOB && rows > 1 && !scans {
+    if tiles < MIN_PARALLEL_TILES && per_tile > 2 * OPS_PER_JOB && rows > 1 && !scans {
         let per_row = (per_tile / rows).max(1);
-        return WorkPartition::ReductionRows(JOB.div_ceil(per_row).max(rows.div_ceil(SHARES)));
+        return WorkPartition::ReductionRows(
+            OPS_PER_JOB.div_ceil(per_row).max(rows.div_ceil(MAX_REDUCTION_JOBS)),
+        );
     }
-    WorkPartition::Tiles(JOB.div_ceil(per_tile.max(1)).max(1))
+    WorkPartition::Tiles(OPS_PER_JOB.div_ceil(per_tile.max(1)).max(1))
 }

@@ -1,8 +1,8 @@
-//! Reductions that begin and end with a line.
+//! Fused row reductions: those that begin and end with a row.
 
 use std::ops::Range;
 
-use crate::runtime::cpu::tile::program::{FrameSlot, Instr, ReductionForm, Storage, TileProgram};
+use crate::runtime::cpu::tile::program::{FrameSlot, Instr, ReductionForm, SlotStorage, TileProgram};
 
 /// Merges the beginning and the end of reductions into the instruction that takes their elements in,
 /// where that has all of them and the end is what follows: what is known of the elements need
@@ -64,8 +64,8 @@ fn fused(program: &TileProgram, instr: &Instr, number: u32) -> Option<Instr> {
     }
 }
 
-/// Whether results that are written line by line leave a slot's values for the lines that
-/// follow: where they lie apart, or take the place of one value each that has been read.
+/// Whether results that are written row by row leave a slot's values for the lines that
+/// follow: where they are disjoint, or replace one value each that has been read.
 fn preserves(program: &TileProgram, read: FrameSlot, written: FrameSlot) -> bool {
     let (before, after) = (scratch_range(program, read), scratch_range(program, written));
     let apart = before.end <= after.start || after.end <= before.start;
@@ -79,7 +79,10 @@ fn scratch_range(program: &TileProgram, slot: FrameSlot) -> Range<usize> {
     let (rows, cols) = program.tile;
     let count = if info.shape.rows() { rows } else { 1 } * if info.shape.cols() { cols } else { 1 };
     match info.storage {
-        Storage::Register(offset) => offset..offset + count * info.dtype.compute().size(),
-        Storage::Constant(..) | Storage::Argument(..) | Storage::Memory | Storage::ReductionState => 0..0,
+        SlotStorage::Register(offset) => offset..offset + count * info.dtype.compute().size(),
+        SlotStorage::Constant(..)
+        | SlotStorage::Argument(..)
+        | SlotStorage::Memory
+        | SlotStorage::ReductionState => 0..0,
     }
 }

@@ -2,11 +2,12 @@
 //! compiler transformation for parallel machines", 1987).
 
 use crate::runtime::cpu::tile::program::{
-    AddressId, FrameSlot, Instr, Loop, LoopBody, LoopNest, ReductionForm, Storage, TileProgram, WorkPartition,
+    AddressId, FrameSlot, Instr, Loop, LoopBody, LoopNest, ReductionForm, SlotStorage, TileProgram,
+    WorkPartition,
 };
 use crate::runtime::cpu::tile::strength_reduction::is_pointer_load;
 
-/// Makes one loop of a pass's lines and of the columns in them where all it touches goes on from
+/// Makes one loop of a pass's rows and columns where all it touches is contiguous from
 /// the end of a line to the start of the next. Other passes of the level may tell the lines apart: what a
 /// group's channels are multiplied by, but not what the group's mean is of.
 pub fn collapse_loops(program: &mut TileProgram) {
@@ -77,7 +78,7 @@ fn depends_on_tile_only(program: &TileProgram, instr: &Instr) -> bool {
 fn writes_row_register(program: &TileProgram, instr: &Instr) -> bool {
     let register = |slot: FrameSlot| {
         let info = &program.slots[slot.0 as usize];
-        info.shape.cols() && matches!(info.storage, Storage::Register(_))
+        info.shape.cols() && matches!(info.storage, SlotStorage::Register(_))
     };
     match instr {
         Instr::Micro { to, .. } | Instr::Index { to, .. } | Instr::Inside { to, .. } => register(*to),

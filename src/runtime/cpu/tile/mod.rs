@@ -1,5 +1,5 @@
 //! Tile programs: kernels as short lists of micro-ops over tiles that stay in
-//! the first-level cache.
+//! the L1 cache.
 //!
 //! A tile is a run of *columns* along one axis, times a run of *rows* along
 //! another. The axes of the kernel's other levels and the rest of their own
@@ -23,6 +23,7 @@ mod compile;
 mod division;
 mod fused_row_reduction;
 mod loop_collapsing;
+mod partition;
 mod prefetch;
 mod print;
 pub mod product;

@@ -1,24 +1,25 @@
-//! Which instructions ask for what the next tile reads.
+//! Prefetch insertion: which instructions prefetch what the next tile reads.
 
 use crate::kernel::AxisId;
+use crate::runtime::cpu::thresholds::{L2_ROW_BYTES, PREFETCH_MAX_STRIDE};
 use crate::runtime::cpu::tile::program::{
     FrameSlot, Instr, LoopBody, ReductionForm, RowLayout, TileLoad, TileProgram, TileShape,
 };
 
-/// A part of what the next tile will read of an operand, to be asked for while
-/// a line of this one is at work: memory has nothing to do meanwhile, and
-/// hardware foresees no more than the page at hand.
+/// A part of what the next tile will read of an operand, to be prefetched while
+/// a line of this one is at work: memory would idle, and
+/// hardware prefetches no more than the page at hand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowPrefetch {
     /// Which operand.
     pub operand: usize,
-    /// Bytes from its line to what is asked for.
+    /// Bytes from its line to what is prefetched.
     pub distance: usize,
     /// How many bytes are.
     pub bytes: usize,
 }
 
-/// What a micro-op asks for while it computes.
+/// What a micro-op prefetches while it computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpPrefetch {
     /// It cannot.
@@ -29,8 +30,8 @@ pub enum OpPrefetch {
     At(FrameSlot, usize),
 }
 
-/// Lets costly operations of tiles that go along their columns ask for an input of the next
-/// tile each: the others wait for memory, and memory would rest meanwhile.
+/// Lets costly operations of tiles that go along their columns prefetch an input of the next
+/// tile each: the others wait for memory, and memory would idle.
 pub fn insert_prefetch_along_columns(program: &mut TileProgram) {
     let Some(col) = program.col.filter(|&col| program.loops[0].last().is_some_and(|l| l.axis == col)) else {
         return;
@@ -44,10 +45,7 @@ pub fn insert_prefetch_along_columns(program: &mut TileProgram) {
     });
 }
 
-/// Bytes of a row at most that the second-level cache keeps from one pass over it to the next.
-const KEPT: usize = 256 << 10;
-
-/// Lets costly operations of the last pass over rows that no tile holds ask for the next row
+/// Lets costly operations of the last pass over rows that no tile holds prefetch the next row
 /// where the cache keeps rows from pass to pass, and else for what follows in this one.
 pub fn insert_prefetch_in_last_pass(program: &mut TileProgram) {
     let Some(&down) = program.loops[0].iter().rev().find(|l| l.trip_count() > 1) else { return };
@@ -70,14 +68,14 @@ pub fn insert_prefetch_in_last_pass(program: &mut TileProgram) {
         let size = load.dtype.size();
         let next = strides[down.axis.index()] * down.chunk as i64;
         let along = strides[col.index()] == 1;
-        if points.saturating_mul(size) > KEPT {
+        if points.saturating_mul(size) > L2_ROW_BYTES {
             return along.then(|| cols * size);
         }
         (along && next >= points as i64).then(|| next as usize * size)
     });
 }
 
-/// Lets each costly operation of a body ask for one of its inputs, so many bytes after what is at
+/// Lets each expensive operation of a body prefetch one of its inputs, so many bytes after what is at
 /// work.
 fn assign_prefetches(body: &mut LoopBody, distance: impl Fn(&TileLoad) -> Option<usize>) {
     let mut next = Vec::new();
@@ -99,7 +97,7 @@ fn assign_prefetches(body: &mut LoopBody, distance: impl Fn(&TileLoad) -> Option
 }
 
 /// Shares each input's next rows among the instructions that go through its present
-/// ones line by line, or leaves them to one that asks while it computes, in tiles that go
+/// ones row by row, or leaves them to one that prefetches while it computes, in tiles that go
 /// on along their rows; `large` where caches do not hold what the program moves.
 pub fn insert_prefetch_of_rows(program: &mut TileProgram, large: bool) {
     let loads = loads(program).filter(|load| follows(program, load));
@@ -170,24 +168,21 @@ pub fn insert_prefetch_of_converted(program: &mut TileProgram) {
     }
 }
 
-/// Elements apart from each other, of which a line of the cache has several, at most.
-const NEAR: i64 = 16;
-
 /// Tells loads of every second element, third and so on where those of the next tile are:
-/// a tile of theirs is longer than what hardware foresees.
+/// a tile of theirs is longer than what hardware prefetches.
 pub fn insert_prefetch_of_strided(program: &mut TileProgram) {
     let Some(inner) = program.loops[0].last().copied() else { return };
     let TileProgram { bodies, addresses, col, loops, .. } = program;
     let Some(col) = *col else { return };
-    // Windows that share lines of the cache would ask for the same ones again and again.
+    // Windows that share cache lines would prefetch the same ones again and again.
     let within = |strides: &[i64]| {
         let mut inside = loops[1..].iter().flatten().map(|axis| strides[axis.axis.index()]);
-        inside.any(|instr| instr != 0 && instr.abs() < NEAR)
+        inside.any(|instr| instr != 0 && instr.abs() < PREFETCH_MAX_STRIDE)
     };
     for instr in bodies.iter_mut().flat_map(|body| &mut body.instrs) {
         let Instr::Load(load) = instr else { continue };
         let strides = &addresses[load.address.0 as usize].strides;
-        let near = (2..NEAR).contains(&strides[col.index()]) && !within(strides);
+        let near = (2..PREFETCH_MAX_STRIDE).contains(&strides[col.index()]) && !within(strides);
         if load.shape.cols() && matches!(load.layout, RowLayout::Strided(_)) && near {
             load.prefetch_distance = strides[inner.axis.index()] * inner.chunk as i64;
         }
@@ -214,19 +209,19 @@ fn follows(program: &TileProgram, load: &TileLoad) -> bool {
         && program.stride_along(load.address, program.col) == 1
 }
 
-/// A instruction that reads a slot line by line.
+/// A instruction that reads a slot row by row.
 struct Reader<'p> {
     prefetch: &'p mut Option<RowPrefetch>,
     /// Which operand the slot is.
     operand: usize,
     /// Bytes from one of its lines to the next.
     row_stride: usize,
-    /// Whether its loop asks while it computes.
+    /// Whether its loop prefetches while it computes.
     prefetches: bool,
 }
 
-/// Calls `visit` with each instruction that reads a slot line by line and asks for nothing yet. Loops
-/// over short lines take as long as requests would: they ask for what hardware does not insert_prefetch_of_rows,
+/// Calls `visit` with each instruction that reads a slot row by row and prefetches nothing yet. Loops
+/// over short rows take as long as prefetching would: they prefetch what hardware does not prefetch,
 /// so for nothing where all of memory is `covered`.
 fn readers(program: &mut TileProgram, slot: FrameSlot, covered: bool, visit: &mut dyn FnMut(Reader<'_>)) {
     let TileProgram { bodies, reductions, slots, tile: (_, cols), .. } = program;
@@ -270,7 +265,7 @@ mod tests {
     use crate::tensor::pool::AvgPoolOpts;
     use crate::tensor::slicing::r;
 
-    /// What the costly operations of a kernel's passes ask for, in bytes after what is at work.
+    /// What the costly operations of a kernel's passes prefetch, in bytes after what is at work.
     fn prefetched(y: &Tensor) -> Vec<usize> {
         let report = y.plan().expect("a plan");
         let program = compile(report.kernels[0].work().kernel().expect("a kernel"), 1);
@@ -281,7 +276,7 @@ mod tests {
         program.bodies.iter().flat_map(|body| &body.instrs).filter_map(prefetches).collect()
     }
 
-    /// How far ahead strided loads ask, in elements.
+    /// How far ahead strided loads prefetch, in elements.
     fn strided(y: &Tensor) -> Vec<i64> {
         let report = y.plan().expect("a plan");
         let program = compile(report.kernels[0].work().kernel().expect("a kernel"), 1);

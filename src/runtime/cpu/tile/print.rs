@@ -1,10 +1,10 @@
-//! Programs as text, for people.
+//! Programs as text.
 
 use std::fmt;
 
 use crate::runtime::cpu::tile::program::{
     AddressId, FrameSlot, Instr, Loop, LoopBody, OpPrefetch, ReductionForm, RowLayout, RowwiseOp, ScanForm,
-    Scatter, Storage, TileLoad, TileProgram, TileShape, WorkPartition,
+    Scatter, SlotStorage, TileLoad, TileProgram, TileShape, WorkPartition,
 };
 
 impl fmt::Display for TileProgram {
@@ -18,9 +18,9 @@ impl fmt::Display for TileProgram {
             axis(self.col),
             match self.partition {
                 WorkPartition::Serial => "one thread".into(),
-                WorkPartition::Tiles(count) => format!("{count} tiles a job"),
-                WorkPartition::ConflictFree(count) => format!("{count} jobs"),
-                WorkPartition::ReductionRows(count) => format!("{count} rows a job"),
+                WorkPartition::Tiles(count) => format!("{count} tiles per job"),
+                WorkPartition::ConflictFree(count) => format!("{count} conflict-free jobs"),
+                WorkPartition::ReductionRows(count) => format!("{count} rows per job"),
             }
         )?;
         match self.bodies.last() {
@@ -48,7 +48,7 @@ impl TileProgram {
         self.instrs(f, &body.instrs, depth + loops.len())?;
         body.pointer_increments.iter().try_for_each(|(slot, bytes)| {
             let indent = "  ".repeat(depth + loops.len());
-            writeln!(f, "{indent}{} goes on by {bytes} bytes", self.slot_text(*slot))
+            writeln!(f, "{indent}{} advances by {bytes} bytes", self.slot_text(*slot))
         })
     }
 
@@ -66,7 +66,7 @@ impl TileProgram {
             Instr::Micro { name, to, from, prefetch, .. } => {
                 let from = self.operands(from);
                 let next = match prefetch {
-                    OpPrefetch::At(of, _) => format!(", asks for the next {}", slot(*of)),
+                    OpPrefetch::At(of, _) => format!(", prefetches the next {}", slot(*of)),
                     OpPrefetch::Unsupported | OpPrefetch::Unused => String::new(),
                 };
                 writeln!(f, "{} = {name} {from}{next}", slot(*to))
@@ -78,7 +78,7 @@ impl TileProgram {
                 self.result(f, number)
             }
             Instr::DeferProduct(product) => {
-                write!(f, "put off ")?;
+                write!(f, "deferred ")?;
                 self.instr(f, &product.instr, 0)
             }
             Instr::Expand { to, from, .. } => writeln!(f, "{} = expand {}", slot(*to), slot(*from)),
@@ -95,7 +95,7 @@ impl TileProgram {
                 writeln!(f, "{} at out{out}", slot(forwarding.store.from))
             }
             Instr::Store(store) => {
-                let how = if store.non_temporal { "stream" } else { "store" };
+                let how = if store.non_temporal { "store non-temporal" } else { "store" };
                 let (out, at) = (store.memory as usize - self.inputs, self.address_text(store.address));
                 writeln!(f, "{how} out{out}[{at}] = {}", slot(store.from))
             }
@@ -111,17 +111,17 @@ impl TileProgram {
                 let reduction = &self.reductions[*number as usize];
                 match &reduction.form {
                     ReductionForm::Vertical { take: Some(instr), .. } => {
-                        write!(f, "r{number} takes ")?;
+                        write!(f, "r{number} accumulates ")?;
                         self.instr(f, instr, 0)
                     }
                     ReductionForm::Vertical { .. } | ReductionForm::Horizontal { .. } => {
-                        writeln!(f, "r{number} takes {}", slot(reduction.operand))
+                        writeln!(f, "r{number} accumulates {}", slot(reduction.operand))
                     }
                 }
             }
             Instr::ReduceRows(number) => {
                 let operand = self.reductions[*number as usize].operand;
-                write!(f, "r{number} takes {}; ", slot(operand))?;
+                write!(f, "r{number} accumulates {}; ", slot(operand))?;
                 self.result(f, *number)
             }
             Instr::Scan(number) => {
@@ -151,11 +151,11 @@ impl TileProgram {
             op.forwarding.as_ref().map(|forwarding| forwarding.store.memory as usize - self.inputs);
         let at = forwarded.map_or(String::new(), |out| format!(" at out{out}"));
         let next = match op.prefetch.filter(|_| op.prefetches) {
-            Some(prefetch) => format!(", asks for the next {}", self.slot_text(from[prefetch.operand])),
+            Some(prefetch) => format!(", prefetches the next {}", self.slot_text(from[prefetch.operand])),
             None => String::new(),
         };
         let (to, from) = (self.slot_text(op.to.0), self.operands(&from));
-        format!("{to} = {} {from} by line{at}{next}", op.name)
+        format!("{to} = {} {from} by row{at}{next}", op.name)
     }
 
     /// The operands of a micro-op; unused ones repeat the first, and so does the last of a square.
@@ -207,12 +207,14 @@ impl TileProgram {
             _ => "[r,c]",
         };
         match info.storage {
-            Storage::Constant(_, bits) => {
+            SlotStorage::Constant(_, bits) => {
                 crate::base::Scalar::from_bits(bits, info.dtype.compute()).to_string()
             }
-            Storage::Argument(_, number, _) => format!("arg{number}"),
-            Storage::Register(offset) => format!("v{}@{offset}:{}{suffix}", slot.0, info.dtype),
-            Storage::Memory | Storage::ReductionState => format!("v{}:{}{suffix}", slot.0, info.dtype),
+            SlotStorage::Argument(_, number, _) => format!("arg{number}"),
+            SlotStorage::Register(offset) => format!("v{}@{offset}:{}{suffix}", slot.0, info.dtype),
+            SlotStorage::Memory | SlotStorage::ReductionState => {
+                format!("v{}:{}{suffix}", slot.0, info.dtype)
+            }
         }
     }
 

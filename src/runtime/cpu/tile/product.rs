@@ -6,15 +6,13 @@ use std::ops::Range;
 use crate::kernel::{AxisId, ExprId, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::micro;
+use crate::runtime::cpu::thresholds::BLOCK_TILE_ELEMENTS;
 use crate::runtime::cpu::tile::analysis;
 use crate::runtime::cpu::tile::build::Root;
 use crate::runtime::cpu::tile::compile::assemble;
 use crate::runtime::cpu::tile::program::{Instr, LoopBody, RowLayout, TileProgram};
-use crate::runtime::cpu::tile::run::{Block, Frame, TileLaunch, frame};
+use crate::runtime::cpu::tile::run::{Frame, MatrixBlock, TileLaunch, frame};
 use crate::runtime::cpu::tile::tiling::TilePlan;
-
-/// Elements of a tile, about.
-const TILE: usize = 512;
 
 /// A program over batches of matrices: their lines and the elements along a
 /// line are each a row-major run over some axes.
@@ -31,7 +29,7 @@ pub struct BlockProgram {
 pub struct StridedBlock {
     /// The first element.
     pub start: *mut u8,
-    /// Elements from a line to the next.
+    /// Elements from a row to the next.
     pub line: usize,
     /// Bytes of an element.
     pub lane: usize,
@@ -54,8 +52,8 @@ impl BlockProgram {
     ) -> BlockProgram {
         let facts = analysis::analyze(kernel);
         let extent = |axis: Option<&AxisId>| axis.map_or(1, |axis| kernel.axes[axis.index()].extent.max(1));
-        let cols = extent(along.last()).min(TILE);
-        let rows = (TILE / cols).clamp(1, extent(lines.last()));
+        let cols = extent(along.last()).min(BLOCK_TILE_ELEMENTS);
+        let rows = (BLOCK_TILE_ELEMENTS / cols).clamp(1, extent(lines.last()));
         let row = lines.last().copied().filter(|_| rows > 1);
         let tiling = TilePlan {
             col: along.last().copied(),
@@ -104,7 +102,7 @@ impl BlockLaunch<'_> {
                     let cols = seek(program, frame, along_axes, at, cols.min(along.end - at));
                     let element = (line - lines.start) * block.line + (at - along.start);
                     let start = block.start.wrapping_add(element * block.lane);
-                    frame.block = Block { start, line: block.line };
+                    frame.block = MatrixBlock { start, line: block.line };
                     frame.jump(program, body, rows, cols);
                     self.prefetch(frame, body, rows);
                     self.launch.run_hoisted(frame, body, 0);
@@ -114,12 +112,12 @@ impl BlockLaunch<'_> {
                 line += rows;
             }
         });
-        // Stores past the caches must be seen by whoever reads next.
+        // non-temporal stores must be seen by whoever reads next.
         micro::nt_fence();
     }
 
-    /// OpPrefetch for what the tile some lines on will read: a block's lines are
-    /// short pieces of memory's, too short for the hardware to foresee.
+    /// OpPrefetch for what the tile some lines on will read: a block's rows are
+    /// short pieces of memory's, too short for hardware to prefetch.
     fn prefetch(&self, frame: &Frame, body: &LoopBody, lines: usize) {
         let next = self.program.lines.last().copied();
         let program = &self.program.program;

@@ -13,9 +13,10 @@ use crate::runtime::cpu::micro::{
 };
 use crate::runtime::cpu::tile::run::ScatterFn;
 
+pub use crate::runtime::cpu::tile::partition::WorkPartition;
 pub use crate::runtime::cpu::tile::prefetch::{OpPrefetch, RowPrefetch};
 pub use crate::runtime::cpu::tile::reduction::{Finish, ReductionForm, ScanForm, TileReduction, TileScan};
-pub use crate::runtime::cpu::tile::software_pipeline::DeferredProduct;
+pub use crate::runtime::cpu::tile::software_pipeline::PipelinedProduct;
 pub use crate::runtime::cpu::tile::tile_shape::TileShape;
 
 /// Number of a pointer of the frame: a register, a constant, or memory.
@@ -37,7 +38,7 @@ pub struct Address {
 
 /// What a slot points at.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Storage {
+pub enum SlotStorage {
     /// Scratch memory at this offset.
     Register(usize),
     /// A constant in scratch memory at this offset, and its bits.
@@ -54,10 +55,10 @@ pub enum Storage {
 #[derive(Clone, Copy, Debug)]
 pub struct SlotInfo {
     /// What it points at before the first instruction.
-    pub storage: Storage,
+    pub storage: SlotStorage,
     /// Shape of the value.
     pub shape: TileShape,
-    /// Type of the value, for people.
+    /// Type of the value.
     pub dtype: DType,
     /// Level of the body that defines it.
     pub level: u8,
@@ -117,7 +118,7 @@ pub struct IndexTerm {
     pub checked: bool,
 }
 
-/// How the elements along a line of a tile lie in memory.
+/// How the elements along a row of a tile lie in memory.
 #[derive(Clone, Copy, Debug)]
 pub enum RowLayout<Contiguous> {
     /// One after another.
@@ -141,18 +142,18 @@ pub struct TileLoad {
     pub lane: usize,
     /// Shape of the result.
     pub shape: TileShape,
-    /// Whether all that read the result go line by line, each line where it lies.
+    /// Whether all that read the result go row by row, and read it in place.
     pub in_place: bool,
-    /// Whether the instruction before says where the values go.
+    /// Whether the instruction before forwards the destination.
     pub forwarded: bool,
     /// The part of the address that axes determine.
     pub address: AddressId,
-    /// Elements from here to where the next tile's are.
+    /// How many elements ahead the load prefetches: where the next tile's are.
     pub prefetch_distance: i64,
-    /// How lines lie; the function of `Unit` is `None` where the slot may
+    /// The rows' layout; the function of `Unit` is `None` where the slot may
     /// point at the memory.
     pub layout: RowLayout<Option<MicroFn>>,
-    /// The copy of all lines, where those are short and lie apart.
+    /// The copy of all rows, where those are short and have gaps between them.
     pub batched: Option<BatchedRowsFn>,
     /// Conditions under which the elements are there; 0 elsewhere.
     pub bounds: SmallVec<[RangePredicate; 2]>,
@@ -195,17 +196,17 @@ pub struct TileStore {
     pub shape: TileShape,
     /// Where the first goes.
     pub address: AddressId,
-    /// How lines lie.
+    /// The rows' layout.
     pub layout: RowLayout<MicroFn>,
-    /// The loop over all lines, where those are short and lie apart.
+    /// The loop over all rows, where those are short and have gaps between them.
     pub batched: Option<BatchedRowsFn>,
-    /// Whether stores should pass the caches by.
+    /// Whether stores should are written by non-temporal stores.
     pub non_temporal: bool,
-    /// Whether a slot that points at memory means that the values are there already.
+    /// Whether a slot that points at memory tells that its destination was forwarded.
     pub forwarded: bool,
 }
 
-/// What lets the instruction that computes a store's values write them in place.
+/// Destination forwarding: lets the instruction that computes a store's values write them in place.
 #[derive(Clone, Debug)]
 pub struct DestForwarding {
     /// The store.
@@ -216,37 +217,37 @@ pub struct DestForwarding {
     pub partial_rows: bool,
 }
 
-/// A micro-op over each line of a tile, or of a vector the only one.
+/// A micro-op over each row of a tile, or of a vector the only one.
 #[derive(Clone, Debug)]
 pub struct RowwiseOp {
     /// The loop.
     pub function: MicroFn,
-    /// The loop for where it writes a store's values in place, if that passes the caches by.
+    /// The loop with non-temporal stores, for where it writes a store's values in place.
     pub non_temporal: Option<NonTemporalLoop>,
-    /// The loop over all lines, where those are short.
+    /// The loop over all rows, where those are short.
     pub batched: Option<BatchedRowsFn>,
-    /// Its name, for people.
+    /// Its printed name.
     pub name: &'static str,
     /// The destination.
     pub to: (FrameSlot, RowStride),
     /// The operands; unused ones repeat the first.
     pub from: [(FrameSlot, RowStride); MAX_OPERANDS],
-    /// Shape of what varies along lines, or between them.
+    /// Shape of what varies along rows, or between them.
     pub shape: TileShape,
-    /// What to ask for meanwhile.
+    /// What to prefetch.
     pub prefetch: Option<RowPrefetch>,
     /// Whether the loop itself does, while it computes; else it is done after each line.
     pub prefetches: bool,
-    /// A store of the result whose lines lie apart, which may be written in place.
+    /// A store of the result whose rows have gaps between them, which may be written in place.
     pub forwarding: Option<Box<DestForwarding>>,
-    /// The reduction that each line is the whole of, whose state the loop takes elements into.
+    /// The reduction that each row has all elements of, fused into the loop.
     pub row_reduction: Option<u32>,
-    /// The loop that does what was put off too.
+    /// The loop that also stores a deferred product.
     pub overlap: Option<OverlapFn>,
 }
 
 impl RowwiseOp {
-    /// A micro-op over the lines of a shape that asks for nothing.
+    /// A micro-op over the lines of a shape that prefetches nothing.
     pub fn new(
         function: MicroFn,
         name: &'static str,
@@ -273,7 +274,7 @@ impl RowwiseOp {
     }
 }
 
-/// How an operand goes on from line to line.
+/// From an operand's row to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowStride {
     /// By so many bytes, however long a line is.
@@ -292,7 +293,7 @@ impl RowStride {
     }
 }
 
-/// A block of a matrix that a product hands in or asks for.
+/// A block of a matrix that a product provides or requests.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockTransfer {
     /// The register side.
@@ -312,7 +313,7 @@ pub struct Scatter {
     pub shape: TileShape,
     /// Bytes of one in a register.
     pub lane: usize,
-    /// Bytes from a line of the value to the next where they lie apart in memory; else lines
+    /// Bytes from a line of the value to the next where they are read in place; else rows
     /// follow each other.
     pub row_stride: Option<usize>,
     /// Positions along the scattered axis.
@@ -344,9 +345,9 @@ pub enum Instr {
     Micro {
         /// The loop.
         function: MicroFn,
-        /// The loop for where it writes a store's values in place, if that passes the caches by.
+        /// The loop with non-temporal stores, for where it writes a store's values in place.
         non_temporal: Option<NonTemporalLoop>,
-        /// Its name, for people.
+        /// Its printed name.
         name: &'static str,
         /// The destination.
         to: FrameSlot,
@@ -354,15 +355,15 @@ pub enum Instr {
         from: [FrameSlot; MAX_OPERANDS],
         /// How many elements.
         shape: TileShape,
-        /// What else it asks for.
+        /// What it prefetches.
         prefetch: OpPrefetch,
     },
-    /// A micro-op done line by line, for operands that do not have an element
+    /// A micro-op done row by row, for operands that do not have an element
     /// for each of the tile's.
     Rowwise(Box<RowwiseOp>),
-    /// A product left for the next iteration.
-    DeferProduct(Box<DeferredProduct>),
-    /// A vector of rows or columns spread over the tile.
+    /// A product deferred to the next iteration.
+    DeferProduct(Box<PipelinedProduct>),
+    /// A vector of rows or columns broadcast over the tile.
     Expand {
         /// The loop.
         function: ExpandFn,
@@ -399,17 +400,17 @@ pub enum Instr {
     ForwardDest(Box<DestForwarding>),
     /// A store.
     Store(Box<TileStore>),
-    /// A block that a product hands in.
+    /// A block that a product provides.
     FromBlock(BlockTransfer),
     /// Lets the next instruction write where a block would be copied to.
     ForwardBlockDest(BlockTransfer),
-    /// A block that a product asks for.
+    /// A block that a product requests.
     ToBlock(BlockTransfer),
     /// A scatter.
     Scatter(Box<Scatter>),
     /// Takes an instruction's elements into a reduction.
     Update(u32),
-    /// A reduction that each line is the whole of.
+    /// A reduction all of whose elements each row has.
     ReduceRows(u32),
     /// A running reduction's next elements.
     Scan(u32),
@@ -445,7 +446,7 @@ pub struct LoopBody {
     /// Steps that depend on no more than the first so many loops, each list
     /// run when one of those advances.
     pub hoisted: Vec<(usize, Vec<Instr>)>,
-    /// Slots that go on by so many bytes where the innermost loop alone advances, while they
+    /// Slots that advance by so many bytes where the innermost loop alone advances, while they
     /// point at memory.
     pub pointer_increments: SmallVec<[(FrameSlot, isize); 4]>,
     /// The other instructions.
@@ -455,7 +456,7 @@ pub struct LoopBody {
 /// A compiled kernel.
 #[derive(Clone, Debug)]
 pub struct TileProgram {
-    /// For people: the kernel's name.
+    /// the kernel's name.
     pub name: String,
     /// The iteration space.
     pub axes: Vec<LoopAxis>,
@@ -479,7 +480,7 @@ pub struct TileProgram {
     pub reductions: Vec<TileReduction>,
     /// All scans.
     pub scans: Vec<TileScan>,
-    /// In a scatter, the axes along which points may meet.
+    /// In a scatter, the axes along which writes may conflict.
     pub conflict_axes: Vec<AxisId>,
     /// How the work is shared between threads.
     pub partition: WorkPartition,
@@ -487,22 +488,6 @@ pub struct TileProgram {
     pub inputs: usize,
     /// Whether a launch has anything to do.
     pub empty: bool,
-}
-
-/// How a program's work is shared between threads. It depends on shapes only,
-/// so results do not depend on the number of threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkPartition {
-    /// One thread.
-    Serial,
-    /// So many tiles of level 0 a job.
-    Tiles(usize),
-    /// So many iterations of level 1 a job, whose partial states are then
-    /// combined in order.
-    ReductionRows(usize),
-    /// So many jobs that divide an axis along which points of a scatter
-    /// never meet.
-    ConflictFree(usize),
 }
 
 impl TileProgram {

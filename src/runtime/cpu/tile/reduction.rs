@@ -16,11 +16,11 @@ pub struct TileReduction {
     /// The result.
     pub result: FrameSlot,
     /// Where in its level's order the first element of a step is; `None`
-    /// where nobody asks.
+    /// where no one needs it.
     pub position: Option<AddressId>,
     /// How it is done.
     pub form: ReductionForm,
-    /// What to ask for meanwhile.
+    /// What to prefetch.
     pub prefetch: Option<RowPrefetch>,
 }
 

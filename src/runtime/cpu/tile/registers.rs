@@ -1,6 +1,6 @@
 //! Places in scratch memory for values, so that what live_ranges at once is near.
 
-use crate::runtime::cpu::tile::program::{SlotInfo, Storage, TileShape};
+use crate::runtime::cpu::tile::program::{SlotInfo, SlotStorage, TileShape};
 
 /// When a slot's value exists, in counted steps, and how large it is.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub fn width(slots: &[SlotInfo], live_ranges: &[LiveRange]) -> usize {
     peak_bytes(slots, live_ranges, |shape| shape.cols())
 }
 
-/// The same of values that each line of a tile has, and of those that all lines share.
+/// The same of values that each row of a tile has, and of those that all rows share.
 pub fn widths(slots: &[SlotInfo], live_ranges: &[LiveRange]) -> (usize, usize) {
     (
         peak_bytes(slots, live_ranges, |shape| shape == TileShape::Full),
@@ -58,7 +58,7 @@ fn peak_bytes(slots: &[SlotInfo], live_ranges: &[LiveRange], counts: impl Fn(Til
 pub fn allocate(slots: &mut [SlotInfo], live_ranges: &[LiveRange], (rows, cols): (usize, usize)) -> usize {
     let mut top = 0;
     for info in slots.iter_mut() {
-        if let Storage::Constant(offset, _) | Storage::Argument(offset, ..) = &mut info.storage {
+        if let SlotStorage::Constant(offset, _) | SlotStorage::Argument(offset, ..) = &mut info.storage {
             *offset = top;
             top += 8;
         }
@@ -88,7 +88,7 @@ pub fn allocate(slots: &mut [SlotInfo], live_ranges: &[LiveRange], (rows, cols):
             }
         };
         busy.push((live_ranges[i].end, offset, size));
-        slots[i].storage = Storage::Register(offset);
+        slots[i].storage = SlotStorage::Register(offset);
     }
     top
 }

@@ -1,4 +1,4 @@
-//! Passes over levels of one point, run as part of what is around them.
+//! Single-trip loop elimination: passes over levels of one point run as part of the enclosing body.
 
 use crate::runtime::cpu::tile::program::{
     Instr, LoopBody, RowLayout, TileLoad, TileProgram, TileShape, trip_count,
@@ -6,7 +6,7 @@ use crate::runtime::cpu::tile::program::{
 
 /// Puts the instructions of a pass in its place where its level has one point, as where a tile
 /// holds whole rows: to enter a body costs as much as a loop over a hundred elements. What of
-/// them points at memory that stays goes before the loops.
+/// them points at loop-invariant memory goes before the loops.
 pub fn eliminate_single_trip_loops(program: &mut TileProgram) {
     // A body's number is higher than those of the bodies within it.
     for number in 0..program.bodies.len() {

@@ -2,15 +2,15 @@
 //! "Software pipelining: an effective scheduling technique for VLIW machines", 1988).
 
 use crate::runtime::cpu::micro::MicroFn;
-use crate::runtime::cpu::tile::program::{FrameSlot, Instr, Storage, TileProgram, trip_count};
+use crate::runtime::cpu::tile::program::{FrameSlot, Instr, SlotStorage, TileProgram, trip_count};
 
-/// Bytes of a page: lines of the cache with one place within it hinder each other.
+/// Bytes of a page: cache lines with one place within it hinder each other.
 const PAGE: usize = 4096;
 
 /// A product of a line and a number that is left for a loop of the next iteration, where it
 /// writes a store's values in place.
 #[derive(Clone, Debug)]
-pub struct DeferredProduct {
+pub struct PipelinedProduct {
     /// The product.
     pub instr: Instr,
     /// Its loop.
@@ -19,12 +19,12 @@ pub struct DeferredProduct {
     pub to: FrameSlot,
     /// The number.
     pub number: FrameSlot,
-    /// The line, which trades places with the next iteration's.
+    /// The line, which is swapped with the next iteration's.
     pub buffers: [FrameSlot; 2],
 }
 
 /// Puts the product that ends an iteration of level 0 off until the next one's computes what a
-/// product reads, where that has a loop for both. What it reads trades places between two
+/// product reads, where that has a loop for both. What it reads is double-buffered: swapped between two
 /// registers; the kernel has no other output, so nothing makes them point at memory.
 pub fn defer_last_product(program: &mut TileProgram) {
     if program.tile.0 > 1 || trip_count(&program.loops[0]) == 1 {
@@ -42,8 +42,8 @@ pub fn defer_last_product(program: &mut TileProgram) {
     program.bodies.push(body);
 }
 
-/// A product that can be put off, but for the second place of the line it reads.
-fn deferrable_product(instr: &Instr) -> Option<DeferredProduct> {
+/// A product that can be deferred, but for the second place of the line it reads.
+fn deferrable_product(instr: &Instr) -> Option<PipelinedProduct> {
     let (non_temporal, to, [line, number, ..]) = match instr {
         Instr::Rowwise(op) if op.forwarding.is_none() => {
             (op.non_temporal, op.to.0, op.from.map(|(slot, _)| slot))
@@ -52,10 +52,10 @@ fn deferrable_product(instr: &Instr) -> Option<DeferredProduct> {
         _ => return None,
     };
     let function = non_temporal.filter(|variant| variant.deferrable)?.function;
-    Some(DeferredProduct { instr: instr.clone(), function, to, number, buffers: [line; 2] })
+    Some(PipelinedProduct { instr: instr.clone(), function, to, number, buffers: [line; 2] })
 }
 
-/// Whether an instruction computes a slot's values by a loop that can do what was put off too.
+/// Whether an instruction computes a slot's values by a loop that can do the deferred product too.
 fn can_overlap(instr: &Instr, slot: FrameSlot) -> bool {
     match instr {
         Instr::Rowwise(op) => op.to.0 == slot && op.overlap.is_some() && op.forwarding.is_none(),
@@ -73,8 +73,8 @@ fn double_buffer(program: &mut TileProgram, slot: FrameSlot) -> FrameSlot {
     let bytes = info.shape.count(rows, cols) * info.dtype.compute().size();
     let start = program.scratch;
     let after = start + bytes.next_multiple_of(PAGE) + PAGE / 2;
-    program.slots[slot.0 as usize].storage = Storage::Register(start);
-    program.slots[other.0 as usize].storage = Storage::Register(after);
+    program.slots[slot.0 as usize].storage = SlotStorage::Register(start);
+    program.slots[other.0 as usize].storage = SlotStorage::Register(after);
     program.scratch = after + bytes;
     other
 }

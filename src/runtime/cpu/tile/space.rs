@@ -6,7 +6,7 @@ use crate::ir::Monoid;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, ExprNode, Kernel, KernelStore, LoopAxis, ScatterStore};
 use crate::runtime::cpu::micro::LaneType;
 
-/// Axes that stay together: in row-major order, of one level.
+/// Axes that are adjacent: in row-major order, of one level.
 #[derive(Clone, Debug, Default)]
 pub struct AxisGroup {
     /// The axes, outermost first.
@@ -21,7 +21,7 @@ pub fn by_level(kernel: &Kernel) -> Vec<AxisGroup> {
     let level = |level: u8| {
         let mut axes: Vec<AxisId> = kernel.level_axes(level).collect();
         if let Some(access) = layout_access(kernel, level) {
-            // Stable: axes the guide does not move along stay outermost.
+            // Stable: axes that do not move the access stay outermost.
             axes.sort_by_key(|&axis| match access.coefficient(axis).unsigned_abs() {
                 0 => 0,
                 step => u64::MAX - step,
@@ -33,7 +33,7 @@ pub fn by_level(kernel: &Kernel) -> Vec<AxisGroup> {
 }
 
 /// The address that a level's axes are ordered by: of the main store for the
-/// grid, of the largest load for rows whose order does not matter. Points that may meet in a
+/// grid, of the largest load for rows whose order does not matter. Points whose writes may conflict in a
 /// scatter lie along the scattered axis.
 fn layout_access(kernel: &Kernel, level: u8) -> Option<Affine> {
     if level == 0 {

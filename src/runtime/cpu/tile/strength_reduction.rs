@@ -1,14 +1,14 @@
-//! Pointers that go on with a loop instead of being found again (strength reduction; Allen,
+//! Pointers that each iteration increments instead of recomputing them (pointer strength reduction; Allen,
 //! Cocke and Kennedy, "Reduction of operator strength", 1981).
 
 use crate::base::DType;
 use crate::runtime::cpu::tile::program::{
-    AddressId, DestForwarding, FrameSlot, Instr, Loop, LoopBody, RowLayout, Storage, TileLoad, TileProgram,
-    TileShape, TileStore,
+    AddressId, DestForwarding, FrameSlot, Instr, Loop, LoopBody, RowLayout, SlotStorage, TileLoad,
+    TileProgram, TileShape, TileStore,
 };
 
-/// Moves what makes slots point at memory out of the innermost loop of level 0, where that
-/// memory goes on with the loop by as much each time, and lets the slots follow.
+/// Hoists what makes slots point at memory out of the innermost loop of level 0, where each iteration
+/// advances the memory by as much, and increments the pointers instead.
 pub fn reduce_strength(program: &mut TileProgram) {
     let Some(inner) = program.loops[0].last().copied() else { return };
     let around = program.loops[0].len() - 1;
@@ -35,8 +35,8 @@ pub fn reduce_strength(program: &mut TileProgram) {
     program.bodies.push(body);
 }
 
-/// The slot that an instruction makes point at memory, and how far that goes on with a loop. Where a
-/// instruction may write depends on what it reads, none of which may be `still` to be pointed at.
+/// The slot that an instruction makes point at memory, and how far a loop advances it. Where an
+/// instruction may write depends on what it reads, none of which may be `remaining` to be set.
 fn pointer_increment(
     program: &TileProgram,
     inner: &Loop,
@@ -93,7 +93,7 @@ fn pointer_definitions(program: &TileProgram, instrs: &[Instr]) -> Vec<FrameSlot
         }
     }
     let states = (0..program.slots.len())
-        .filter(|&slot| matches!(program.slots[slot].storage, Storage::ReductionState));
+        .filter(|&slot| matches!(program.slots[slot].storage, SlotStorage::ReductionState));
     slots.extend(states.map(|slot| FrameSlot(slot as u32)));
     slots
 }

@@ -3,40 +3,15 @@
 use crate::ir::Monoid;
 use crate::kernel::{Affine, AxisId, Expr, Kernel};
 use crate::runtime::cpu::micro;
+use crate::runtime::cpu::thresholds::{
+    ACROSS_MAX_COLUMNS, ACROSS_MIN_ROWS, COST_CONTIGUOUS_ACCESS, COST_DISPATCH, COST_INVARIANT_ACCESS,
+    COST_MAX_COLUMNS, COST_ROW, COST_STRIDED_LOAD, COST_STRIDED_STORE, MULTI_ROW_COLUMNS, MULTI_ROW_ELEMENTS,
+    MULTI_ROW_MAX_ROWS, RESIDENT_ROW, ROW_INVARIANT_MAX_ROWS, ROW_INVARIANT_MIN_OPS, SCATTER_MIN_COLUMNS,
+    SINGLE_PASS_ROW, TRANSPOSING_MIN_EXTENT, TRANSPOSING_TILE,
+};
 use crate::runtime::cpu::tile::analysis::{AxisSet, ExprFacts, bit};
 use crate::runtime::cpu::tile::program::TileShape;
 use crate::runtime::cpu::tile::reduction::reduction_kind;
-
-/// Elements of a row that are kept between stages at most.
-const RESIDENT: usize = 32 << 10;
-
-/// Elements of a row of which a tile has several at most.
-const LONG: usize = 2048;
-
-/// Rows of a tile of several whole rows at most.
-const ROWS: usize = 64;
-
-/// Elements of a tile of several short rows, about.
-const SHORT: usize = 2048;
-
-/// Columns of a tile at least, where threads share those of a scatter.
-const SHARED: usize = 128;
-
-/// Rows of a tile at least where a load is contiguous along those: a line of the first-level
-/// cache has as many elements of four bytes, and is read once.
-const ACROSS: usize = 16;
-
-/// Columns of such a tile at most: it is in the second-level cache.
-const LONG_ACROSS: usize = 4096;
-
-/// Operations at least that a tile has several rows to share.
-const FEW: u64 = 4;
-
-/// Rows of such a tile at most.
-const REPEATED: usize = 16;
-
-/// Side of a tile that transposes.
-const TRANSPOSED: usize = 64;
 
 /// The tile's axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +80,9 @@ pub fn choose(kernel: &Kernel, facts: &ExprFacts) -> TilePlan {
     let multi_pass = level > 0 && multi_pass(kernel, facts, level);
     let only = kernel.level_axes(level).count() == 1;
     let extent = col.map_or(1, |col| extent(kernel, col));
-    tiling.full_rows =
-        level > 0 && only && (tiling.row.is_some() || (extent <= RESIDENT && (multi_pass || extent <= 2048)));
+    tiling.full_rows = level > 0
+        && only
+        && (tiling.row.is_some() || (extent <= RESIDENT_ROW && (multi_pass || extent <= SINGLE_PASS_ROW)));
     if tiling.full_rows {
         tiling.cols = Some(extent);
     }
@@ -133,10 +109,10 @@ fn cost(kernel: &Kernel, level: u8) -> f64 {
     let mut access = |affine: &Affine, points: f64, store: bool| {
         cost += points
             * match affine.coefficient(col).unsigned_abs() {
-                0 => 0.2,
-                1 => 1.0,
-                _ if store => 8.0,
-                _ => 6.0,
+                0 => COST_INVARIANT_ACCESS,
+                1 => COST_CONTIGUOUS_ACCESS,
+                _ if store => COST_STRIDED_STORE,
+                _ => COST_STRIDED_LOAD,
             };
     };
     for node in &kernel.exprs {
@@ -167,17 +143,17 @@ fn cost(kernel: &Kernel, level: u8) -> f64 {
     let short = elements <= micro::SHORT_ROW as f64 && rows >= micro::ROW_BLOCK as f64;
     for node in &kernel.exprs {
         let points = kernel.points(node.level) as f64;
-        // A dispatch costs as much as some forty elements, a line of a tile of
+        // A dispatch costs as much as some forty elements, a row of a tile of
         // several ten; a reduction begins and ends for each line, if lines are not reduced together.
         cost += match &node.expr {
             Expr::Reduce(monoid, _) if node.level < level => {
                 let together = short
                     && micro::reduce(reduction_kind(*monoid), node.dtype)
                         .is_some_and(|r| r.short_rows.is_some());
-                if together { 10.0 * points } else { 40.0 * points }
+                if together { COST_ROW * points } else { COST_DISPATCH * points }
             }
-            _ if node.level < level => 40.0 * points / rows,
-            _ => (10.0 + 30.0 / rows) * points / elements.min(512.0),
+            _ if node.level < level => COST_DISPATCH * points / rows,
+            _ => (COST_ROW + (COST_DISPATCH - COST_ROW) / rows) * points / elements.min(COST_MAX_COLUMNS),
         };
     }
     cost
@@ -191,9 +167,10 @@ fn rows_below(kernel: &Kernel, level: u8, cols: usize) -> Option<(AxisId, usize)
         return None;
     }
     let row = kernel.level_axes(level - 1).last()?;
-    let long = if contiguous_across_rows(kernel, level, row) { LONG_ACROSS } else { LONG };
+    let long =
+        if contiguous_across_rows(kernel, level, row) { ACROSS_MAX_COLUMNS } else { MULTI_ROW_COLUMNS };
     (cols <= long).then_some(())?;
-    Some((row, (LONG / cols).clamp(1, ROWS).min(extent(kernel, row).max(1))))
+    Some((row, (MULTI_ROW_COLUMNS / cols).clamp(1, MULTI_ROW_MAX_ROWS).min(extent(kernel, row).max(1))))
 }
 
 /// Whether a load of a level is contiguous along an axis of the next lower one.
@@ -211,38 +188,41 @@ fn choose_rows(kernel: &Kernel, facts: &ExprFacts, tiling: &mut TilePlan) {
     if level > 0 {
         if let Some((row, _)) = rows_below(kernel, level, cols) {
             tiling.row = Some(row);
-            tiling.rows = ROWS.min(extent(kernel, row).max(1));
-            let fewest = if contiguous_across_rows(kernel, level, row) { ACROSS } else { 1 };
+            tiling.rows = MULTI_ROW_MAX_ROWS.min(extent(kernel, row).max(1));
+            let fewest = if contiguous_across_rows(kernel, level, row) { ACROSS_MIN_ROWS } else { 1 };
             tiling.min_rows = fewest.min(tiling.rows);
         }
         return;
     }
-    // Tiles across would change the order in which points meet.
+    // Tiles across would change the order in which writes conflict.
     let conflict_axes = kernel.scatter.iter().flat_map(|scatter| &scatter.axes);
     if kernel.depth() == 0
         && conflict_axes.filter(|&&axis| extent(kernel, axis) > 1).count() < 2
         && let Some(row) = transposing_axis(kernel, col)
     {
         tiling.row = Some(row);
-        tiling.rows = TRANSPOSED.min(extent(kernel, row).max(1));
-        tiling.cols = Some(TRANSPOSED.min(cols.max(1)));
+        tiling.rows = TRANSPOSING_TILE.min(extent(kernel, row).max(1));
+        tiling.cols = Some(TRANSPOSING_TILE.min(cols.max(1)));
         tiling.min_rows = tiling.rows;
         tiling.transposing = true;
         return;
     }
     let next = kernel.level_axes(0).filter(|&axis| axis != col).last();
-    if let Some(row) = next.filter(|_| cols <= SHORT / 2 && cols > 0) {
+    if let Some(row) = next.filter(|_| cols <= MULTI_ROW_ELEMENTS / 2 && cols > 0) {
         tiling.row = Some(row);
-        let cols =
-            if splits_columns(kernel, col) { (cols / 8).next_multiple_of(16).max(SHARED) } else { cols };
-        tiling.rows = (SHORT / cols).max(2).min(extent(kernel, row).max(1));
+        let cols = if splits_columns(kernel, col) {
+            (cols / 8).next_multiple_of(16).max(SCATTER_MIN_COLUMNS)
+        } else {
+            cols
+        };
+        tiling.rows = (MULTI_ROW_ELEMENTS / cols).max(2).min(extent(kernel, row).max(1));
         tiling.cols = Some(cols);
     } else if cols > 0
         && let Some(row) = row_invariant_axis(kernel, facts, col)
     {
         tiling.row = Some(row);
-        tiling.rows = REPEATED.min(extent(kernel, row));
-        tiling.cols = Some((SHORT / tiling.rows).min(cols));
+        tiling.rows = ROW_INVARIANT_MAX_ROWS.min(extent(kernel, row));
+        tiling.cols = Some((MULTI_ROW_ELEMENTS / tiling.rows).min(cols));
     }
 }
 
@@ -260,7 +240,7 @@ fn row_invariant_axis(kernel: &Kernel, facts: &ExprFacts, col: AxisId) -> Option
     let of = |row: AxisId| work(&|axes| axes & bit(col) != 0 && axes & bit(row) == 0);
     let rows = kernel.level_axes(0).filter(|&axis| axis != col && extent(kernel, axis) > 1);
     let (row, same) = rows.map(|row| (row, of(row))).max_by_key(|&(_, same)| same)?;
-    (same >= FEW && 2 * same >= all).then_some(row)
+    (same >= ROW_INVARIANT_MIN_OPS && 2 * same >= all).then_some(row)
 }
 
 /// What an expression takes, in scalar operations, besides memory.
@@ -275,13 +255,13 @@ fn operations(expr: &Expr) -> u64 {
 
 /// Whether threads share a scatter's columns, of which a tile has only some then.
 fn splits_columns(kernel: &Kernel, col: AxisId) -> bool {
-    extent(kernel, col) > SHARED
+    extent(kernel, col) > SCATTER_MIN_COLUMNS
         && kernel.scatter.as_ref().is_some_and(|scatter| !scatter.axes.contains(&col))
 }
 
 /// The axis along which a load is contiguous that is not along the columns.
 fn transposing_axis(kernel: &Kernel, col: AxisId) -> Option<AxisId> {
-    let wide = |axis: AxisId| extent(kernel, axis) >= 8;
+    let wide = |axis: AxisId| extent(kernel, axis) >= TRANSPOSING_MIN_EXTENT;
     kernel.exprs.iter().find_map(|node| {
         let Expr::Load(_, access) = &node.expr else { return None };
         if matches!(access.affine.coefficient(col), -1..=1) {
@@ -292,7 +272,7 @@ fn transposing_axis(kernel: &Kernel, col: AxisId) -> Option<AxisId> {
     })
 }
 
-/// Whether a monoid asks where its elements are.
+/// Whether a monoid needs the positions of its elements.
 pub fn is_positional(monoid: Monoid) -> bool {
     match monoid {
         Monoid::ArgMax | Monoid::ArgMin => true,

@@ -3,15 +3,9 @@
 
 use crate::ir::Monoid;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, ExprNode, Kernel, KernelStore};
+use crate::runtime::cpu::thresholds::{TWO_STAGE_MAX_ROW, TWO_STAGE_MIN_ROWS};
 use crate::runtime::cpu::tile::analysis::{LEVELS, analyze};
 use crate::runtime::cpu::tile::tiling::multi_pass;
-
-/// Elements of the innermost axis at most: to reduce a long line costs little more than to add
-/// it to another.
-const SHORT: usize = 512;
-
-/// Lines that are reduced together at least.
-const LINES: usize = 4;
 
 /// The kernel, whose axes are in order, with its deepest reductions in two stages; `None` where
 /// lines are long or few, or something else happens along them.
@@ -20,10 +14,10 @@ pub fn in_two_stages(kernel: &Kernel) -> Option<Kernel> {
     let axes: Vec<AxisId> = kernel.level_axes(depth).collect();
     let (&line, others) = axes.split_last()?;
     let length = kernel.axes[line.index()].extent;
-    let many = length > 0 && kernel.level_points(depth) / length >= LINES;
+    let many = length > 0 && kernel.level_points(depth) / length >= TWO_STAGE_MIN_ROWS;
     if depth == 0
         || usize::from(depth) + 1 >= LEVELS
-        || length > SHORT
+        || length > TWO_STAGE_MAX_ROW
         || !many
         || !only_reduces(kernel, line)
     {

@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
-use crate::runtime::cpu::memory::Memory;
+use crate::runtime::cpu::memory::BufferView;
 use crate::runtime::cpu::micro::{self, BatchedRowsFn, LaneType, MAX_OPERANDS, MicroFn, RowBatch, StridedFn};
+use crate::runtime::cpu::thresholds::{BATCHED_ROW_COLUMNS, WINDOW_FEW_ROWS, WINDOW_PREFETCH_MAX_STRIDE};
 use crate::runtime::cpu::tile::product::StridedBlock;
 use crate::runtime::cpu::tile::run::solve_range;
 
@@ -18,15 +19,15 @@ use crate::runtime::cpu::tile::run::solve_range;
 /// axis of an image.
 const CONDITIONS: usize = 3;
 
-/// A load over batches of matrices: their lines and the elements along a line
+/// A load over batches of matrices: their lines and the elements along a row
 /// are each a row-major run over some axes.
 #[derive(Debug)]
 pub struct Window {
     input: u32,
     dtype: DType,
-    batch: Vec<WindowAxis>,
-    lines: Vec<WindowAxis>,
-    along: Vec<WindowAxis>,
+    batch: Vec<CopyAxis>,
+    lines: Vec<CopyAxis>,
+    along: Vec<CopyAxis>,
     /// The address where all axes are 0.
     start: i64,
     conditions: SmallVec<[Condition; CONDITIONS]>,
@@ -48,7 +49,7 @@ enum RowCopy {
 
 /// An axis, with what a position along it adds to each value.
 #[derive(Debug)]
-struct WindowAxis {
+struct CopyAxis {
     extent: usize,
     step: AffineValues,
 }
@@ -88,12 +89,12 @@ struct WindowPrefetch {
 
 impl RowCopy {
     /// From what the elements of a row lie along.
-    fn of(dtype: DType, row: Option<&WindowAxis>) -> RowCopy {
-        /// Elements up to which calls for each row would cost as much as what those copy.
-        const SHORT: usize = 256;
+    fn of(dtype: DType, row: Option<&CopyAxis>) -> RowCopy {
         let (step, extent) = row.map_or((1, 1), |axis| (axis.step.address, axis.extent));
         match (step, micro::load(dtype)) {
-            (1, None) if extent <= SHORT => RowCopy::Short(micro::copy_rows(LaneType::of(dtype))),
+            (1, None) if extent <= BATCHED_ROW_COLUMNS => {
+                RowCopy::Short(micro::copy_rows(LaneType::of(dtype)))
+            }
             (1, None) => RowCopy::Bytes,
             (1, Some(function)) => RowCopy::Widen(function),
             (_, _) => RowCopy::Strided(micro::load_strided(dtype)),
@@ -126,15 +127,14 @@ impl Window {
             return None;
         }
         let step = |affine: &Affine, axis: AxisId| affine.coefficient(axis);
-        let axis = |&axis: &AxisId| WindowAxis {
+        let axis = |&axis: &AxisId| CopyAxis {
             extent: kernel.axes[axis.index()].extent,
             step: AffineValues {
                 address: step(&access.affine, axis),
                 conditions: access.guard.within.iter().map(|within| step(&within.value, axis)).collect(),
             },
         };
-        let [batch, lines, along] =
-            [0, 1, 2].map(|i| groups[i].iter().map(axis).collect::<Vec<WindowAxis>>());
+        let [batch, lines, along] = [0, 1, 2].map(|i| groups[i].iter().map(axis).collect::<Vec<CopyAxis>>());
         let dtype = kernel.inputs[input as usize].dtype;
         let copy = RowCopy::of(dtype, along.last());
         let condition =
@@ -155,14 +155,12 @@ impl Window {
     /// block is writable.
     pub unsafe fn write(
         &self,
-        memory: Memory,
+        memory: BufferView,
         batch: usize,
         lines: Range<usize>,
         along: Range<usize>,
         block: StridedBlock,
     ) {
-        /// Lines of which each patch's conditions are looked at.
-        const FEW: usize = 2;
         let start = AffineValues {
             address: self.start,
             conditions: self.conditions.iter().map(|condition| condition.start).collect(),
@@ -170,7 +168,7 @@ impl Window {
         let start = values_at(&self.batch, batch, &start);
         let patches = self.patches(along);
         // For few lines finding out takes as long as it saves.
-        let reach = (lines.len() > FEW).then(|| self.reach(&patches));
+        let reach = (lines.len() > WINDOW_FEW_ROWS).then(|| self.reach(&patches));
         let next = self.prefetch_distance();
         let mut partial: SmallVec<[bool; CONDITIONS]> = SmallVec::from_elem(true, self.conditions.len());
         let mut values = start.clone();
@@ -197,7 +195,7 @@ impl Window {
         }
     }
 
-    /// The patches of some elements of a line; all lines have the same.
+    /// The patches of some elements of a line; all rows have the same.
     fn patches(&self, along: Range<usize>) -> SmallVec<[Patch; 8]> {
         let zero = AffineValues { address: 0, conditions: self.conditions.iter().map(|_| 0).collect() };
         let extent = self.along.last().map_or(1, |axis| axis.extent);
@@ -225,7 +223,7 @@ impl Window {
     }
 
     /// The axis around the innermost.
-    fn outer(&self) -> Option<&WindowAxis> {
+    fn outer(&self) -> Option<&CopyAxis> {
         self.along.iter().rev().nth(1)
     }
 
@@ -235,13 +233,11 @@ impl Window {
         (0..self.conditions.len()).all(|i| self.step(i) == 0 || self.row_step(i) == 0)
     }
 
-    /// What to ask for while lines are copied: the same of the outermost axis's next, for as
+    /// What to prefetch while rows are copied: the same of the outermost axis's next, for as
     /// few lines as have all of it, if neighbours on the innermost axis read about the same.
     fn prefetch_distance(&self) -> WindowPrefetch {
-        /// Elements from one to the next that share lines of the cache.
-        const NEAR: u64 = 4;
-        let inner = self.lines.get(1..).and_then(<[WindowAxis]>::last);
-        let outer = self.lines.first().filter(|_| self.stride().unsigned_abs() <= NEAR);
+        let inner = self.lines.get(1..).and_then(<[CopyAxis]>::last);
+        let outer = self.lines.first().filter(|_| self.stride().unsigned_abs() <= WINDOW_PREFETCH_MAX_STRIDE);
         WindowPrefetch {
             distance: outer.map_or(0, |axis| axis.step.address),
             every: inner.map_or(1, |axis| axis.extent),
@@ -249,7 +245,7 @@ impl Window {
     }
 
     /// OpPrefetch for a patch so far behind one.
-    fn prefetch(&self, memory: Memory, line: &AffineValues, patch: &Patch, distance: i64) {
+    fn prefetch(&self, memory: BufferView, line: &AffineValues, patch: &Patch, distance: i64) {
         let size = self.dtype.size();
         for row in 0..patch.rows {
             let first = line.address + patch.values.address + distance + row as i64 * self.pitch();
@@ -332,7 +328,14 @@ impl Window {
     /// # Safety
     /// As [`Window::write`], for a patch at `to` and what is open on its line.
     #[inline]
-    unsafe fn copy(&self, memory: Memory, line: &AffineValues, partial: &[bool], patch: &Patch, to: *mut u8) {
+    unsafe fn copy(
+        &self,
+        memory: BufferView,
+        line: &AffineValues,
+        partial: &[bool],
+        patch: &Patch,
+        to: *mut u8,
+    ) {
         let [rows, inside] = self.inside(line, partial, patch);
         let lane = LaneType::of(self.dtype).size();
         let row = patch.len * lane;
@@ -379,7 +382,7 @@ impl Window {
 }
 
 /// The values at a position of a row-major run over axes.
-fn values_at(axes: &[WindowAxis], position: usize, start: &AffineValues) -> AffineValues {
+fn values_at(axes: &[CopyAxis], position: usize, start: &AffineValues) -> AffineValues {
     let (mut values, mut rest) = (start.clone(), position);
     for axis in axes.iter().rev() {
         values.add(&axis.step, (rest % axis.extent) as i64);
@@ -398,7 +401,7 @@ impl fmt::Display for Window {
         let Window { input, dtype, start, .. } = self;
         writeln!(f, "window of in{input}: {dtype} from {start}")?;
         for (name, axes) in [("batch", &self.batch), ("line", &self.lines), ("along", &self.along)] {
-            for WindowAxis { extent, step } in axes {
+            for CopyAxis { extent, step } in axes {
                 writeln!(f, "  {name} of {extent}: {} apart, {:?}", step.address, step.conditions)?;
             }
         }
@@ -416,14 +419,14 @@ mod tests {
     use super::*;
 
     /// An extent, and steps of the address and of two conditions' values.
-    fn axis(most: usize) -> impl Strategy<Value = WindowAxis> {
+    fn axis(most: usize) -> impl Strategy<Value = CopyAxis> {
         // Most conditions are about few axes, as padding's are.
         let step = || prop_oneof![3 => Just(0i64), 2 => -1i64..=2];
         (1..=most, -20i64..=20, prop::collection::vec(step(), 2)).prop_map(|(extent, address, steps)| {
             // An address of 1 or 2 apart has loops of its own.
             let address =
                 if address.abs() > 10 { address.signum() * (address.abs() % 2 + 1) } else { address };
-            WindowAxis { extent, step: AffineValues { address, conditions: steps.into() } }
+            CopyAxis { extent, step: AffineValues { address, conditions: steps.into() } }
         })
     }
 
@@ -443,7 +446,7 @@ mod tests {
         )
     }
 
-    fn size(axes: &[WindowAxis]) -> usize {
+    fn size(axes: &[CopyAxis]) -> usize {
         axes.iter().map(|axis| axis.extent).product()
     }
 
@@ -467,7 +470,7 @@ mod tests {
         #[test]
         fn blocks_hold_what_each_element_is(window in window(), ends in prop::array::uniform4(0.0..1.0)) {
             let memory: Vec<i32> = (1..=2000).collect();
-            let range = |axes: &[WindowAxis], a: f64, b: f64| {
+            let range = |axes: &[CopyAxis], a: f64, b: f64| {
                 let [a, b] = [a, b].map(|x| (x * size(axes) as f64) as usize);
                 a.min(b)..a.max(b) + 1
             };
@@ -475,7 +478,7 @@ mod tests {
             let along = range(&window.along, ends[2], ends[3]);
             let batch = size(&window.batch) - 1;
             let mut block = vec![-1; lines.len() * along.len()];
-            let input = Memory { start: memory.as_ptr().cast_mut().cast(), bytes: 4 * memory.len() };
+            let input = BufferView { start: memory.as_ptr().cast_mut().cast(), bytes: 4 * memory.len() };
             let to = StridedBlock { start: block.as_mut_ptr().cast(), line: along.len(), lane: 4 };
             // SAFETY: no step leads out of the memory; the block has as many elements.
             unsafe { window.write(input, batch, lines.clone(), along.clone(), to) };

@@ -1,46 +1,46 @@
 //! Convolutions with windows of 3 by 3 that move by one, after Winograd: the products of
-//! transformed filters and inputs, 16 for each 2 by 2 outputs in the place of 36.
+//! transformed filters and inputs, 16 for each 2 by 2 outputs instead of 36.
 //!
 //! Sums are of neighbours' differences, so an output's error is relative to what lies around
 //! it, not to its own terms: about that of summing the products one by one where those are of
 //! one magnitude. Integers that are exact otherwise are exact here. Where an output is not
 //! finite, its rows are computed again from windows, so infinities and NaN spread no further than
-//! their windows. [`Precision::Strict`] asks for windows everywhere.
+//! their windows. [`Precision::Strict`] computes from windows everywhere.
 
 mod run;
 
 use crate::base::{DType, Precision, Result};
 use crate::kernel::{AxisId, Contraction, Kernel};
-use crate::runtime::cpu::contraction::{Side, Target, Writer, side, target, writer};
-use crate::runtime::cpu::convolution::{Convolution, Extents, find};
+use crate::runtime::cpu::contraction::{BlockWriter, OperandSource, ResultTarget, side, target, writer};
+use crate::runtime::cpu::convolution::{Convolution, ConvolutionExtents, find};
+use crate::runtime::cpu::thresholds::{
+    WINOGRAD_COPY_COST, WINOGRAD_FILTER_BYTES, WINOGRAD_FILTER_COST, WINOGRAD_MIN_FILTERS, WINOGRAD_TILE_COST,
+};
 use crate::runtime::{Bindings, Program};
 
 /// A compiled convolution.
 #[derive(Debug)]
 pub struct Winograd {
     name: String,
-    extents: Extents,
+    extents: ConvolutionExtents,
     /// Writes blocks of the input: batch and image, channels, rows and columns.
-    input: Writer,
+    input: BlockWriter,
     /// Writes blocks of the filters: batch, filters, taps and channels.
-    filters: Writer,
+    filters: BlockWriter,
     /// Whether filters are upside down, and mirrored.
     flipped: [bool; 2],
     /// Where the outputs go: batch and image, filters, rows and columns.
-    target: Target,
+    target: ResultTarget,
     /// The operands of the product with windows, filters and outputs being rows.
-    windows: [Side; 2],
+    windows: [OperandSource; 2],
 }
 
-impl Extents {
+impl ConvolutionExtents {
     /// Rows and columns of tiles.
     fn tiles(&self) -> [usize; 2] {
         [self.rows.div_ceil(2), self.cols.div_ceil(2)]
     }
 }
-
-/// Bytes of transformed filters at most.
-const FILTERS: usize = 16 << 20;
 
 impl Winograd {
     /// The program of a kernel that is such a convolution, if it is one for which this pays.
@@ -58,20 +58,20 @@ impl Winograd {
         kernel: &Kernel,
         contraction: &Contraction,
         found: &Convolution,
-        extents: Extents,
+        extents: ConvolutionExtents,
     ) -> Option<Winograd> {
         let side = |rows: &[AxisId], value| {
             side(kernel, [&contraction.batch, rows, &contraction.k], contraction.dtype, value)
         };
         let (data, weights) = (side(found.points, found.data), side(found.filters, found.weights));
-        if matches!(data, Side::Strided { .. }) {
+        if matches!(data, OperandSource::Strided { .. }) {
             return None;
         }
         let images = [&contraction.batch[..], found.images()].concat();
         let taps = [&found.window[..], &found.channels[..]].concat();
         let spread = found.spread(kernel);
         let target = target(kernel, contraction.dtype, [&images, found.filters, &found.place]);
-        if let Target::Strided(strides) = &target
+        if let ResultTarget::Strided(strides) = &target
             && !strides.contiguous()
         {
             return None;
@@ -91,7 +91,7 @@ impl Winograd {
 impl Program for Winograd {
     fn source(&self) -> String {
         let Winograd { name, extents, input, filters, target, .. } = self;
-        let Extents { batch, images, channels, filters: count, rows, cols, .. } = extents;
+        let ConvolutionExtents { batch, images, channels, filters: count, rows, cols, .. } = extents;
         format!(
             "winograd {name}: {batch} x {images} images, {count} filters of {channels} channels, {rows} x \
              {cols}\ninput:\n{}filters:\n{}{}",
@@ -113,20 +113,16 @@ impl Program for Winograd {
 
 /// Whether the transforms cost less than the products and the copies of windows that they save.
 /// Costs are in multiply-adds of a product; those of transforms and copies were measured.
-fn pays(extents: &Extents) -> bool {
-    /// Of an element of a window, copied.
-    const COPY: usize = 6;
-    /// Of a tile of one channel, and of one filter, to be transformed.
-    const TRANSFORM: usize = 150;
-    /// Of a filter of one channel.
-    const FILTER: usize = 100;
-    let Extents { images, channels, filters, rows, cols, .. } = *extents;
+fn pays(extents: &ConvolutionExtents) -> bool {
+    let ConvolutionExtents { images, channels, filters, rows, cols, .. } = *extents;
     let many = |factors: &[usize]| factors.iter().fold(1usize, |product, &x| product.saturating_mul(x));
     let [down, across] = extents.tiles();
     let tiles = many(&[images, down, across]);
-    let windows = many(&[9, images, rows, cols, channels, filters + COPY]);
-    let tiled = many(&[tiles, 16 * many(&[channels, filters]) + TRANSFORM * (channels + filters)]);
-    let once = many(&[FILTER, channels, filters]);
+    let windows = many(&[9, images, rows, cols, channels, filters + WINOGRAD_COPY_COST]);
+    let tiled = many(&[tiles, 16 * many(&[channels, filters]) + WINOGRAD_TILE_COST * (channels + filters)]);
+    let once = many(&[WINOGRAD_FILTER_COST, channels, filters]);
     let bytes = many(&[16 * size_of::<f32>(), channels, filters]);
-    bytes <= FILTERS && filters >= 8 && tiled.saturating_add(once) < windows / 10 * 9
+    bytes <= WINOGRAD_FILTER_BYTES
+        && filters >= WINOGRAD_MIN_FILTERS
+        && tiled.saturating_add(once) < windows / 10 * 9
 }

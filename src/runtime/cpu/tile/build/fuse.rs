@@ -14,6 +14,7 @@ use crate::runtime::cpu::micro::{
     self, ChainSide, Fused, LaneType, MAX_OPERANDS, MicroFn, OperandKind, OperandKinds, Operation, OverlapFn,
     STATE_BYTES,
 };
+use crate::runtime::cpu::thresholds::MAX_RECOMPUTATIONS;
 use crate::runtime::cpu::tile::analysis::ExprFacts;
 use crate::runtime::cpu::tile::build::horner::{Horner, horner};
 use crate::runtime::cpu::tile::build::{ProgramBuilder, Root};
@@ -58,9 +59,9 @@ enum Pattern {
 pub(super) struct FusedSum {
     function: MicroFn,
     name: &'static str,
-    /// The loop that does what was put off too.
+    /// The loop that also stores a deferred product.
     overlap: Option<OverlapFn>,
-    /// Whether it asks for other memory while it computes.
+    /// Whether it prefetches other memory while it computes.
     prefetches: bool,
     /// What the loop reads.
     pub operands: [FrameSlot; 2],
@@ -81,7 +82,7 @@ impl Patterns {
     }
 }
 
-/// The patterns of a kernel, of whose values some are wanted as they are.
+/// The patterns of a kernel, some of whose values are needed themselves.
 pub fn patterns(
     kernel: &Kernel,
     facts: &ExprFacts,
@@ -125,9 +126,6 @@ pub fn patterns(
     }
     patterns
 }
-
-/// Loops that compute an operation on the way again, at most.
-const REPEATED: usize = 2;
 
 struct PatternMatcher<'k> {
     kernel: &'k Kernel,
@@ -186,7 +184,7 @@ impl PatternMatcher<'_> {
                 found.push(one);
             }
         }
-        let repeated = found.len() <= REPEATED;
+        let repeated = found.len() <= MAX_RECOMPUTATIONS;
         (repeated && found.iter().all(|(at, _)| !patterns.absorbed[at.index()])).then_some(found)
     }
 
@@ -373,7 +371,7 @@ impl ProgramBuilder<'_> {
     }
 
     /// The exponential that the loop of a sum over it computes, where nothing
-    /// else in the sum's pass asks for it.
+    /// else in the sum's pass needs it.
     pub(super) fn deferrable(&self, sum: ExprId) -> Option<ExprId> {
         let &Expr::Reduce(Monoid::Sum, x) = self.kernel.expr(sum) else { return None };
         let Some(Pattern::ExpSub(inner)) = self.patterns.loops[x.index()] else { return None };

@@ -7,7 +7,7 @@ use crate::ir::AluOp;
 use crate::kernel::{Expr, ExprId, Kernel};
 use crate::runtime::cpu::micro::{self, Operation};
 use crate::runtime::cpu::tile::build::ProgramBuilder;
-use crate::runtime::cpu::tile::program::{FrameSlot, Storage, TileShape};
+use crate::runtime::cpu::tile::program::{FrameSlot, SlotStorage, TileShape};
 
 /// A polynomial by Horner's rule.
 pub(super) struct Horner {
@@ -73,7 +73,7 @@ impl ProgramBuilder<'_> {
         let function = micro::polynomial(coefficients.len(), dtype)?;
         let x = self.slot_of(x);
         // Constants that are made one after another lie so.
-        let number = |value: &Scalar| Storage::Constant(0, value.to_bits(dtype.compute()));
+        let number = |value: &Scalar| SlotStorage::Constant(0, value.to_bits(dtype.compute()));
         let slots = coefficients.iter().map(|value| self.slot(number(value), TileShape::Scalar, dtype));
         let first = slots.min()?;
         Some(self.apply(&[x, first], dtype, |_| Operation { function, name: "polynomial", variants: None }))

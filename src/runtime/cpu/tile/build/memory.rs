@@ -6,11 +6,11 @@ use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
 use crate::kernel::{self, Access, Dynamic, Expr, ExprId};
 use crate::runtime::cpu::micro::{self, LaneType, MAX_OPERANDS};
+use crate::runtime::cpu::thresholds::{BATCHED_ROW_COLUMNS, ROWWISE_MIN_COLUMNS};
 use crate::runtime::cpu::tile::build::ProgramBuilder;
-use crate::runtime::cpu::tile::build::values::{LINE, SHORT};
 use crate::runtime::cpu::tile::program::{
     AddressId, DestForwarding, FrameSlot, Gather, IndexTerm, Instr, RangePredicate, RowLayout, Scatter,
-    Storage, TileLoad, TileShape, TileStore,
+    SlotStorage, TileLoad, TileShape, TileStore,
 };
 use crate::runtime::cpu::tile::run::scatter_function;
 
@@ -68,7 +68,7 @@ impl ProgramBuilder<'_> {
         let to = match layout {
             // The slot only ever points at memory.
             RowLayout::Contiguous(None) if guard.is_always() && (in_place || shape != TileShape::Full) => {
-                self.slot(Storage::Memory, shape, dtype)
+                self.slot(SlotStorage::Memory, shape, dtype)
             }
             RowLayout::Contiguous(_) | RowLayout::Strided(_) | RowLayout::Transposed(_) => {
                 self.register(shape, dtype)
@@ -94,7 +94,7 @@ impl ProgramBuilder<'_> {
         found
     }
 
-    /// What an index of a load is the sum of. One that the lines of a tile have one part of and
+    /// What an index of a load is the sum of. One that the rows of a tile have one part of and
     /// the columns the other is never computed: the load adds what it finds for a line to where
     /// it starts.
     pub(super) fn summands(&self, part: &Dynamic) -> SmallVec<[ExprId; 2]> {
@@ -115,8 +115,8 @@ impl ProgramBuilder<'_> {
         found
     }
 
-    /// Whether a tile's lines are read where they lie, apart from each other, by
-    /// operations that go line by line, or a scatter.
+    /// Whether a tile's rows are read where they lie, apart from each other, by
+    /// operations that go row by row, or a scatter.
     fn reads_in_place(
         &self,
         id: ExprId,
@@ -126,7 +126,7 @@ impl ProgramBuilder<'_> {
     ) -> bool {
         let (apart, _) = self.strides_of(address, shape);
         let dense = self.tiling.cols.is_some_and(|cols| cols as i64 == apart);
-        let long = self.tiling.cols.is_some_and(|cols| cols >= LINE);
+        let long = self.tiling.cols.is_some_and(|cols| cols >= ROWWISE_MIN_COLUMNS);
         let lines =
             shape == TileShape::Full && matches!(layout, RowLayout::Contiguous(None)) && apart > 0 && !dense;
         lines && long && self.patterns.operands[id.index()]
@@ -151,7 +151,7 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// The copy of all lines of a tile to or from memory, where those are short.
+    /// The copy of all rows of a tile to or from memory, where those are short.
     fn batched_copy<F>(
         &self,
         shape: TileShape,
@@ -159,7 +159,8 @@ impl ProgramBuilder<'_> {
         layout: RowLayout<F>,
     ) -> Option<micro::BatchedRowsFn> {
         let copies = matches!(layout, RowLayout::Contiguous(_)) && micro::load(dtype).is_none();
-        let few = shape == TileShape::Full && self.tiling.cols.is_some_and(|cols| cols <= SHORT);
+        let few =
+            shape == TileShape::Full && self.tiling.cols.is_some_and(|cols| cols <= BATCHED_ROW_COLUMNS);
         (copies && few).then(|| micro::copy_rows(LaneType::of(dtype)))
     }
 
@@ -177,7 +178,7 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// Whether a store's lines lie apart in memory.
+    /// Whether there are gaps between a store's rows in memory.
     fn has_row_gaps(&self, store: &TileStore) -> bool {
         let (apart, _) = self.strides_of(store.address, store.shape);
         store.shape == TileShape::Full && self.tiling.cols.is_none_or(|cols| cols as i64 != apart)
@@ -196,15 +197,15 @@ impl ProgramBuilder<'_> {
         let slot = self.slot_of(store.value);
         let (memory, dtype) = ((self.kernel.inputs.len() + output) as u32, store.dtype);
         let kind = LaneType::of(dtype);
-        // Lines that stay where they lie are copied by an operation like any other.
+        // Rows that are read in place are copied by an operation like any other.
         let from = match self.in_place_strides.contains_key(&slot) {
             true => self.apply(&[slot], dtype, |_| micro::copy_operation(kind)),
             false => self.broadcast(slot, shape),
         };
         let address = self.address(&store.address);
         let (apart, along) = self.strides_of(address, shape);
-        let in_memory = self.slots[from.0 as usize].storage == Storage::Memory;
-        // Of pieces, whole lines of the cache alone.
+        let in_memory = self.slots[from.0 as usize].storage == SlotStorage::Memory;
+        // Of pieces, whole cache lines alone.
         let whole = !self.tiling.transposing || apart % 16 == 0;
         let non_temporal = self.non_temporal && dtype.size() == 4 && along == 1 && whole && shape.cols();
         let layout = match along {
@@ -311,7 +312,7 @@ impl ProgramBuilder<'_> {
         let partial_rows = !self.tiles_cover_row(store.address, store.shape, beside);
         let instrs = &mut self.current().instrs;
         if apart {
-            // Nothing else reads lines that lie apart.
+            // Nothing else reads rows with gaps.
             let alone =
                 only && outputs == 1 && !instrs[at + 1..].iter().any(|instr| may_read(instr, store.from));
             if let Instr::Rowwise(op) = &mut instrs[at]
@@ -325,7 +326,7 @@ impl ProgramBuilder<'_> {
         if let Instr::Load(load) = &mut instrs[at] {
             load.forwarded = true;
         }
-        // Where it writes may be an input that instructions after it still read: any
+        // Where it writes may be an input that instructions after it read: any
         // of them if there are several outputs, else the instruction alone.
         if outputs > 1 {
             for instr in &instrs[at + 1..] {
@@ -339,7 +340,7 @@ impl ProgramBuilder<'_> {
         );
     }
 
-    /// The same of a store that passes the caches by, where the instruction has a loop that does and
+    /// The same of a store that is written by non-temporal stores, where the instruction has a loop that does and
     /// nothing else reads its values.
     fn forward_non_temporal(&mut self, store: &TileStore, only: bool) {
         let Some(&variants) = self.variants.get(&store.from) else { return };

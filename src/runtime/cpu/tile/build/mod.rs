@@ -16,7 +16,7 @@ use crate::runtime::cpu::micro::Variants;
 use crate::runtime::cpu::tile::analysis::{ExprFacts, bit};
 use crate::runtime::cpu::tile::build::fuse::Patterns;
 use crate::runtime::cpu::tile::program::{
-    Address, AddressId, FrameSlot, Instr, LoopBody, SlotInfo, Storage, TileReduction, TileScan, TileShape,
+    Address, AddressId, FrameSlot, Instr, LoopBody, SlotInfo, SlotStorage, TileReduction, TileScan, TileShape,
 };
 use crate::runtime::cpu::tile::registers::LiveRange;
 use crate::runtime::cpu::tile::tiling::TilePlan;
@@ -37,7 +37,7 @@ pub struct ProgramBuilder<'k> {
     pub(super) outputs: usize,
     pub(super) facts: &'k ExprFacts,
     pub(super) tiling: TilePlan,
-    /// Whether stores may be aimed at and pass the caches by.
+    /// Whether stores may be non-temporal and have their destination forwarded.
     pub(super) non_temporal: bool,
     /// Which operations become one superinstruction.
     pub(super) patterns: Patterns,
@@ -323,7 +323,7 @@ impl<'k> ProgramBuilder<'k> {
     }
 
     /// A new slot, defined now.
-    fn slot(&mut self, place: Storage, shape: TileShape, dtype: DType) -> FrameSlot {
+    fn slot(&mut self, place: SlotStorage, shape: TileShape, dtype: DType) -> FrameSlot {
         let slot = FrameSlot(self.slots.len() as u32);
         let (level, hoisted) =
             self.body_stack.last().map_or((0, false), |open| (open.level, open.hoist.is_some()));
@@ -339,7 +339,7 @@ impl<'k> ProgramBuilder<'k> {
 
     /// A register for a value.
     fn register(&mut self, shape: TileShape, dtype: DType) -> FrameSlot {
-        let slot = self.slot(Storage::Register(0), shape, dtype);
+        let slot = self.slot(SlotStorage::Register(0), shape, dtype);
         self.live_ranges[slot.0 as usize].bytes = dtype.compute().size();
         slot
     }

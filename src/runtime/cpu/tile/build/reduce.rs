@@ -6,16 +6,14 @@ use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{AxisId, Expr, ExprId};
 use crate::runtime::cpu::micro::{self, LaneType, MAX_OPERANDS, OperandKind, STATE_BYTES};
+use crate::runtime::cpu::thresholds::BLOCKED_REDUCTION_ROWS;
 use crate::runtime::cpu::tile::build::ProgramBuilder;
 use crate::runtime::cpu::tile::program::{
-    Finish, FrameSlot, Instr, ReductionForm, ScanForm, Storage, TileReduction, TileScan, TileShape,
+    Finish, FrameSlot, Instr, ReductionForm, ScanForm, SlotStorage, TileReduction, TileScan, TileShape,
 };
 use crate::runtime::cpu::tile::reduction::reduction_kind;
 use crate::runtime::cpu::tile::space;
 use crate::runtime::cpu::tile::tiling::is_positional;
-
-/// Rows from which on vertical reductions are done by blocks.
-const BLOCKED: usize = 512;
 
 impl ProgramBuilder<'_> {
     /// Begins a reduction in the open body, which is the level it reduces.
@@ -74,7 +72,7 @@ impl ProgramBuilder<'_> {
         let accumulator =
             micro::accumulate(kind, dtype).unwrap_or_else(|| panic!("{} of {dtype}", monoid.name()));
         let components = components_of(monoid, dtype);
-        let blocked = self.kernel.level_points(level) > BLOCKED;
+        let blocked = self.kernel.level_points(level) > BLOCKED_REDUCTION_ROWS;
         let states = self.states(shape, &components);
         let totals = blocked.then(|| self.states(shape, &components));
         let finish = self.finish(monoid, dtype, shape);
@@ -104,7 +102,7 @@ impl ProgramBuilder<'_> {
 
     /// A register that live_ranges from before the open body's first point.
     fn state(&mut self, shape: TileShape, bytes: usize) -> FrameSlot {
-        let slot = self.slot(Storage::Register(0), shape, DType::F64);
+        let slot = self.slot(SlotStorage::Register(0), shape, DType::F64);
         let began = self.current().began;
         let life = &mut self.live_ranges[slot.0 as usize];
         (life.start, life.bytes) = (began, bytes);
@@ -138,7 +136,7 @@ impl ProgramBuilder<'_> {
         };
         let result = match left {
             Some(state) => {
-                let result = self.slot(Storage::ReductionState, shape, dtype);
+                let result = self.slot(SlotStorage::ReductionState, shape, dtype);
                 self.aliased_states.push((result, state));
                 result
             }

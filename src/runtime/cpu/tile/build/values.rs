@@ -4,16 +4,11 @@ use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::{BoundsCheck, Expr, ExprId};
 use crate::runtime::cpu::micro::{self, LaneType, MAX_OPERANDS, OperandKind, OperandKinds, Operation};
+use crate::runtime::cpu::thresholds::{BATCHED_ROW_COLUMNS, ROWWISE_MIN_COLUMNS};
 use crate::runtime::cpu::tile::build::ProgramBuilder;
 use crate::runtime::cpu::tile::program::{
-    BlockTransfer, FrameSlot, Instr, OpPrefetch, RangePredicate, RowStride, RowwiseOp, Storage, TileShape,
+    BlockTransfer, FrameSlot, Instr, OpPrefetch, RangePredicate, RowStride, RowwiseOp, SlotStorage, TileShape,
 };
-
-/// Columns from which on lines are long enough to be done one by one.
-pub(super) const LINE: usize = 32;
-
-/// Columns up to which calls for each line would cost as much as what those compute.
-pub(super) const SHORT: usize = 256;
 
 impl ProgramBuilder<'_> {
     /// Emits the instructions of a value, hoisted as far as it goes.
@@ -88,7 +83,7 @@ impl ProgramBuilder<'_> {
         if let Some(&slot) = self.arguments.get(&(number, dtype)) {
             return slot;
         }
-        let slot = self.slot(Storage::Argument(0, number, dtype), TileShape::Scalar, dtype);
+        let slot = self.slot(SlotStorage::Argument(0, number, dtype), TileShape::Scalar, dtype);
         self.arguments.insert((number, dtype), slot);
         slot
     }
@@ -99,7 +94,7 @@ impl ProgramBuilder<'_> {
         if let Some(&slot) = self.constants.get(&(bits, dtype)) {
             return slot;
         }
-        let slot = self.slot(Storage::Constant(0, bits), TileShape::Scalar, dtype);
+        let slot = self.slot(SlotStorage::Constant(0, bits), TileShape::Scalar, dtype);
         self.constants.insert((bits, dtype), slot);
         slot
     }
@@ -147,7 +142,7 @@ impl ProgramBuilder<'_> {
         let to = self.register(shape, dtype);
         let Operation { function, name, variants } = operation(kinds);
         self.variants.extend(variants.map(|variants| (to, variants)));
-        let batched = variants.filter(|_| self.tiling.cols.is_some_and(|cols| cols <= SHORT));
+        let batched = variants.filter(|_| self.tiling.cols.is_some_and(|cols| cols <= BATCHED_ROW_COLUMNS));
         let batched = batched.map(|variants| variants.batched);
         let to_line = (to, RowStride::Dense(dtype.compute().size()));
         let op = RowwiseOp::new(function, name, to_line, from, shape);
@@ -155,16 +150,16 @@ impl ProgramBuilder<'_> {
         to
     }
 
-    /// Whether an operation over a shape is done line by line, so that no
-    /// vector of rows or columns must be spread over the tile, and no tile be
-    /// copied whose lines lie apart.
+    /// Whether an operation over a shape is done row by row, so that no
+    /// vector of rows or columns must be broadcast over the tile, and no tile be
+    /// copied whose rows have gaps between them.
     pub(super) fn is_rowwise(&self, slots: &[FrameSlot], shape: TileShape) -> bool {
         let shape_of = |slot: &FrameSlot| self.slots[slot.0 as usize].shape;
         let vector =
             |slot: &FrameSlot| shape_of(slot) == TileShape::Row || shape_of(slot) == TileShape::Column;
         let lines = |slot: &FrameSlot| vector(slot) || self.in_place_strides.contains_key(slot);
         shape == TileShape::Full
-            && self.tiling.cols.is_some_and(|cols| cols >= LINE)
+            && self.tiling.cols.is_some_and(|cols| cols >= ROWWISE_MIN_COLUMNS)
             && slots.iter().any(lines)
     }
 
@@ -227,7 +222,7 @@ impl ProgramBuilder<'_> {
     }
 
     /// Operands of a micro-op over a shape: scalars stay scalars, vectors of
-    /// rows or columns are spread over the tile.
+    /// rows or columns are broadcast over the tile.
     pub(super) fn operands(
         &mut self,
         slots: &[FrameSlot],
@@ -313,7 +308,7 @@ impl ProgramBuilder<'_> {
         slot
     }
 
-    /// Hands a value to the product that asked for a block.
+    /// Hands a value to the product that requested a block.
     pub(super) fn to_block(&mut self, id: ExprId) {
         let shape = self.tiling.shape(u64::MAX);
         let slot = self.slot_of(id);

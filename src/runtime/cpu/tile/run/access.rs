@@ -10,11 +10,11 @@ use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
 /// many elements, and the address's step from line to line and along one.
 #[derive(Clone, Copy, Debug)]
 pub struct TileAccess {
-    /// Number of lines.
+    /// Number of rows.
     pub rows: usize,
     /// Elements of each.
     pub len: usize,
-    /// From a line to the next.
+    /// from a row to the next.
     pub row_stride: i64,
     /// Along a line.
     pub stride: i64,
@@ -138,7 +138,7 @@ pub fn element_of(shape: TileShape, of: TileShape, line: usize, len: usize) -> (
     match (shape.rows(), shape.cols()) {
         (false, false) => (0, 0),
         (true, true) => (line * len, 1),
-        // One per row: constant along the lines of a tile.
+        // One per row: constant along the rows of a tile.
         (true, false) if of.cols() => (line, 0),
         (true, false) | (false, true) => (0, 1),
     }

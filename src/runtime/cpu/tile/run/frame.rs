@@ -6,13 +6,13 @@ use crate::base::Scalar;
 use crate::runtime::cpu::micro::DeferredStore;
 use crate::runtime::cpu::pool::ALIGN;
 use crate::runtime::cpu::tile::program::{
-    Address, AddressId, FrameSlot, LoopBody, LoopNest, Storage, TileProgram, TileShape,
+    Address, AddressId, FrameSlot, LoopBody, LoopNest, SlotStorage, TileProgram, TileShape,
 };
 use crate::runtime::cpu::tile::run::TileLaunch;
 
-/// The block of a matrix that a product hands in or asks for.
+/// The block of a matrix that a product provides or requests.
 #[derive(Clone, Copy, Debug)]
-pub struct Block {
+pub struct MatrixBlock {
     /// Its first element.
     pub start: *mut u8,
     /// Elements from one of its lines to the next.
@@ -40,8 +40,8 @@ pub struct Frame {
     /// Rows of level 1 a job, if level 1 is shared between threads.
     pub rows_per_job: Option<usize>,
     /// The block at hand, in a product.
-    pub block: Block,
-    /// What an iteration has put off.
+    pub block: MatrixBlock,
+    /// What an iteration has deferred.
     pub deferred: Option<DeferredStore>,
 }
 
@@ -71,7 +71,7 @@ pub fn take(launch: &TileLaunch<'_>) -> Frame {
     frame
 }
 
-/// Does what a frame has put off and keeps it for another launch.
+/// Does what a frame has deferred and keeps it for another launch.
 pub fn give_back(mut frame: Frame) {
     frame.finish_deferred();
     FREE.with_borrow_mut(|free| free.push(frame));
@@ -89,7 +89,7 @@ impl Default for Frame {
             counts: [1; 4],
             rows: Vec::new(),
             rows_per_job: None,
-            block: Block { start: std::ptr::null_mut(), line: 0 },
+            block: MatrixBlock { start: std::ptr::null_mut(), line: 0 },
             deferred: None,
         }
     }
@@ -106,22 +106,22 @@ impl Frame {
         self.homes.clear();
         for info in &program.slots {
             let bits = match info.storage {
-                Storage::Constant(offset, bits) => Some((offset, bits)),
-                Storage::Argument(offset, number, dtype) => {
+                SlotStorage::Constant(offset, bits) => Some((offset, bits)),
+                SlotStorage::Argument(offset, number, dtype) => {
                     let value = Scalar::from_bits(launch.scalars[number as usize], dtype);
                     Some((offset, value.to_bits(dtype.compute())))
                 }
-                Storage::Register(_) | Storage::Memory | Storage::ReductionState => None,
+                SlotStorage::Register(_) | SlotStorage::Memory | SlotStorage::ReductionState => None,
             };
             if let Some((offset, bits)) = bits {
                 // SAFETY: constants' offsets lie in scratch memory, 8 apart.
                 unsafe { scratch.add(offset).cast::<u64>().write(bits) }
             }
             self.homes.push(match info.storage {
-                Storage::Register(offset) | Storage::Constant(offset, _) | Storage::Argument(offset, ..) => {
-                    scratch.wrapping_add(offset)
-                }
-                Storage::Memory | Storage::ReductionState => std::ptr::null_mut(),
+                SlotStorage::Register(offset)
+                | SlotStorage::Constant(offset, _)
+                | SlotStorage::Argument(offset, ..) => scratch.wrapping_add(offset),
+                SlotStorage::Memory | SlotStorage::ReductionState => std::ptr::null_mut(),
             });
         }
         self.pointers.clone_from(&self.homes);
@@ -167,13 +167,13 @@ impl Frame {
     pub fn point(&mut self, slot: FrameSlot, at: *mut u8) {
         self.pointers[slot.0 as usize] = at;
     }
-    /// Lets two registers trade places.
+    /// Lets two registers swap.
     pub fn swap_slots(&mut self, [a, b]: [FrameSlot; 2]) {
         let [a, b] = [a, b].map(|slot| slot.0 as usize);
         self.pointers.swap(a, b);
         self.homes.swap(a, b);
     }
-    /// Does what an iteration has put off.
+    /// Does what an iteration has deferred.
     pub fn finish_deferred(&mut self) {
         if let Some(deferred) = self.deferred.take() {
             // SAFETY: the program's contract; what it reads is kept until then.

@@ -2,13 +2,11 @@
 
 use std::ops::Range;
 
+use crate::runtime::cpu::thresholds::GATHER_BATCH_ROWS;
 use crate::runtime::cpu::tile::program::{Gather, TileLoad};
 use crate::runtime::cpu::tile::run::access::{TileAccess, element_of};
 use crate::runtime::cpu::tile::run::load::zero;
 use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
-
-/// Lines that are gathered by one call, at most.
-const TOGETHER: usize = 16;
 
 impl TileLaunch<'_> {
     /// A load at positions computed element by element.
@@ -29,7 +27,7 @@ impl TileLaunch<'_> {
         }
     }
 
-    /// Gathers all lines where one index in common varies along them; gives whether it does.
+    /// Gathers all rows where one index in common varies along them; gives whether it does.
     ///
     /// # Safety
     /// The program's contract, and a buffer of an element.
@@ -40,11 +38,11 @@ impl TileLaunch<'_> {
         }
         let (first, to) = (frame.offset(load.address), frame.home(load.to));
         let apart = access.len * load.lane;
-        let mut bases = [std::ptr::null(); TOGETHER];
+        let mut bases = [std::ptr::null(); GATHER_BATCH_ROWS];
         let alike = load.indices.iter().all(|indexed| !indexed.shape.rows());
         let mut known = None;
-        for start in (0..access.rows).step_by(TOGETHER) {
-            let bases = &mut bases[..TOGETHER.min(access.rows - start)];
+        for start in (0..access.rows).step_by(GATHER_BATCH_ROWS) {
+            let bases = &mut bases[..GATHER_BATCH_ROWS.min(access.rows - start)];
             let mut common = None;
             for (line, base) in (start..).zip(&mut *bases) {
                 if known.is_none() || !alike {
@@ -101,7 +99,7 @@ impl TileLaunch<'_> {
         }
     }
 
-    /// Where one index alone varies along a line, and each of its values is a position from some
+    /// Where one index alone varies along a row, and each of its values is a position from some
     /// element on: how far that is from the first, and the index.
     ///
     /// # Safety
@@ -142,7 +140,7 @@ impl TileLaunch<'_> {
         Some((from, index))
     }
 
-    /// Adds the computed parts to the positions along a line. Where a mask
+    /// Adds the computed parts to the positions along a row. Where a mask
     /// forbids the load, the position becomes 0, which exists.
     ///
     /// # Safety

@@ -3,15 +3,10 @@
 use std::ops::Range;
 
 use crate::runtime::cpu::micro::{self, MAX_OPERANDS, RowBatch};
+use crate::runtime::cpu::thresholds::{GATHER_PREFETCH_BYTES, GATHER_PREFETCH_ROWS};
 use crate::runtime::cpu::tile::program::{BlockTransfer, IndexTerm, RowLayout, TileLoad};
 use crate::runtime::cpu::tile::run::access::TileAccess;
 use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
-
-/// Lines that indices find and that are asked for before they are read.
-const LINES_AHEAD: usize = 4;
-
-/// Bytes of such a line that are asked for at most: hardware foresees the others.
-const MOST_AHEAD: usize = 1 << 10;
 
 impl TileLaunch<'_> {
     /// A tile or vector from memory.
@@ -29,9 +24,9 @@ impl TileLaunch<'_> {
             frame.point(load.to, frame.home(load.to));
         }
         let (to, bytes) = (frame.slot(load.to), access.len * load.lane);
-        // No two lines that indices find need lie near each other, so they are asked for ahead.
-        let prefetched = if load.indices.is_empty() { 0 } else { LINES_AHEAD.min(access.rows) };
-        let mut rows_ahead: [(*const u8, Range<usize>); LINES_AHEAD] =
+        // No two lines that indices find need lie near each other, so they are prefetched.
+        let prefetched = if load.indices.is_empty() { 0 } else { GATHER_PREFETCH_ROWS.min(access.rows) };
+        let mut rows_ahead: [(*const u8, Range<usize>); GATHER_PREFETCH_ROWS] =
             std::array::from_fn(|_| (std::ptr::null(), 0..0));
         for (line, rows_ahead) in rows_ahead[..prefetched].iter_mut().enumerate() {
             *rows_ahead = self.prefetch_row(frame, load, &access, line);
@@ -40,10 +35,10 @@ impl TileLaunch<'_> {
             let (from, inside) = if prefetched == 0 {
                 self.line(frame, load, &access, line)
             } else {
-                let rows_ahead = &mut rows_ahead[line % LINES_AHEAD];
+                let rows_ahead = &mut rows_ahead[line % GATHER_PREFETCH_ROWS];
                 let this = rows_ahead.clone();
-                if line + LINES_AHEAD < access.rows {
-                    *rows_ahead = self.prefetch_row(frame, load, &access, line + LINES_AHEAD);
+                if line + GATHER_PREFETCH_ROWS < access.rows {
+                    *rows_ahead = self.prefetch_row(frame, load, &access, line + GATHER_PREFETCH_ROWS);
                 }
                 this
             };
@@ -52,7 +47,7 @@ impl TileLaunch<'_> {
         }
     }
 
-    /// The only line there is.
+    /// the only row there is.
     fn load_line(&self, frame: &mut Frame, load: &TileLoad, access: &TileAccess) {
         let (from, inside) = self.line(frame, load, access, 0);
         if matches!(load.layout, RowLayout::Contiguous(None)) && inside == (0..access.len) {
@@ -85,7 +80,7 @@ impl TileLaunch<'_> {
         (self.element(load, offset), inside)
     }
 
-    /// The same, and asks for the line.
+    /// The same, and prefetches the line.
     #[inline]
     fn prefetch_row(
         &self,
@@ -98,12 +93,12 @@ impl TileLaunch<'_> {
         if access.stride == 1 {
             let size = load.dtype.size();
             let first = from.wrapping_add(inside.start * size);
-            micro::prefetch_l1(first, (inside.len() * size).min(MOST_AHEAD));
+            micro::prefetch_l1(first, (inside.len() * size).min(GATHER_PREFETCH_BYTES));
         }
         (from, inside)
     }
 
-    /// Where a load may happen along a line.
+    /// Where a load may happen along a row.
     fn open(&self, frame: &Frame, load: &TileLoad, access: &TileAccess, line: usize) -> Range<usize> {
         for &(mask, shape) in &load.masks {
             let at = if shape.rows() && load.shape.cols() { line } else { 0 };
@@ -115,7 +110,7 @@ impl TileLaunch<'_> {
         self.within(frame, load, access, line)
     }
 
-    /// Where a load's conditions on positions hold along a line.
+    /// Where a load's conditions on positions hold along a row.
     pub(super) fn within(
         &self,
         frame: &Frame,
@@ -195,7 +190,7 @@ impl TileLaunch<'_> {
         index.clamp(0, indexed.extent.max(1) as i64 - 1)
     }
 
-    /// The block that a product hands in.
+    /// The block that a product provides.
     #[inline(never)]
     pub fn from_block(&self, frame: &mut Frame, transfer: &BlockTransfer) {
         let (rows, cols) = frame.tile();
@@ -222,7 +217,7 @@ impl TileLoad {
         RowBatch::unary(access.rows, access.len * self.lane, from)
     }
 
-    /// OpPrefetch for the next tile's lines.
+    /// OpPrefetch for the next tile's rows.
     fn prefetch_next_tile(&self, from: *const u8, access: &TileAccess) {
         if self.prefetch_distance == 0 {
             return;

@@ -24,17 +24,17 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
+use crate::runtime::cpu::memory::{BufferView, inputs_of, outputs_of};
 use crate::runtime::cpu::micro::{self, DeferredStore, MicroFn, NonTemporalLoop, OperandPtrs};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{
-    DeferredProduct, FrameSlot, Instr, LoopBody, LoopNest, OpPrefetch, RowPrefetch, RowwiseOp, TileProgram,
+    FrameSlot, Instr, LoopBody, LoopNest, OpPrefetch, PipelinedProduct, RowPrefetch, RowwiseOp, TileProgram,
     TileShape, WorkPartition, trip_count,
 };
 use crate::runtime::{Bindings, IndexStatus};
 
 pub use access::solve_range;
-pub use frame::{Block, Frame};
+pub use frame::{Frame, MatrixBlock};
 pub use scatter::{ScatterFn, scatter_function};
 
 /// A program and what one launch runs it on.
@@ -44,7 +44,7 @@ pub struct TileLaunch<'a> {
     /// The program's loops by level, or a part of them.
     pub loops: &'a [LoopNest],
     /// Inputs, then outputs.
-    pub memory: SmallVec<[Memory; 12]>,
+    pub memory: SmallVec<[BufferView; 12]>,
     /// Scalar arguments.
     pub scalars: &'a [u64],
     /// Where index errors go.
@@ -69,7 +69,7 @@ pub fn launch(programs: &[TileProgram], bindings: &Bindings<'_>) {
             }
         }
     }
-    threads::share(jobs, |mine| share_tiles(&together, mine, jobs));
+    threads::for_each_worker(jobs, |mine| share_tiles(&together, mine, jobs));
 }
 
 /// Runs the tiles of some of all jobs on this thread.
@@ -82,7 +82,7 @@ fn share_tiles(launches: &[TileLaunch<'_>], mine: impl Iterator<Item = usize>, j
         }
     }
     frames.into_iter().for_each(frame::give_back);
-    // Stores past the caches must be seen by whoever reads next. This waits for all of them,
+    // non-temporal stores must be seen by whoever reads next. This waits for all of them,
     // so that it comes once and not after each job.
     micro::nt_fence();
 }
@@ -109,7 +109,7 @@ impl<'a> TileLaunch<'a> {
             frame.rows_per_job = shared;
             self.run_body(frame, self.root(), 0..tiles);
         });
-        // Stores past the caches must be seen by whoever reads next.
+        // non-temporal stores must be seen by whoever reads next.
         micro::nt_fence();
     }
 
@@ -158,7 +158,7 @@ impl<'a> TileLaunch<'a> {
         }
     }
 
-    /// Runs instructions at the frame's current tile. What they do are functions that stay functions:
+    /// Runs instructions at the frame's current tile. What they do are functions that are never inlined:
     /// with all of their code in here, each call keeps twenty addresses for whichever comes.
     pub fn run_instrs(&self, frame: &mut Frame, instrs: &[Instr]) {
         for instr in instrs {
@@ -205,7 +205,7 @@ impl<'a> TileLaunch<'a> {
         }
     }
 
-    /// A micro-op over each line of the tile.
+    /// A micro-op over each row of the tile.
     #[inline(never)]
     fn rowwise(&self, frame: &mut Frame, op: &RowwiseOp) {
         let (rows, cols) = frame.tile();
@@ -215,7 +215,7 @@ impl<'a> TileLaunch<'a> {
         }
         let from_on = op.from.map(|(_, advance)| advance.bytes(cols));
         let (mut to, on) = self.forward_row_dest(frame, op, from_on, op.to.1.bytes(cols));
-        // What is written in pieces of rows is read first, and no hardware foresees it.
+        // What is written in pieces of rows is read first, and no hardware prefetches it.
         let partial_rows = op.forwarding.as_ref().filter(|forwarding| forwarding.partial_rows);
         let written = partial_rows.map_or(0, |forwarding| cols * forwarding.store.dtype.size());
         let mut from = op.from.map(|(slot, _)| frame.slot(slot).cast_const());
@@ -236,7 +236,7 @@ impl<'a> TileLaunch<'a> {
         }
     }
 
-    /// A micro-op over the only line there is.
+    /// A micro-op over the only row there is.
     fn single_row(&self, frame: &mut Frame, op: &RowwiseOp, cols: usize) {
         let from = op.from.map(|(slot, _)| frame.slot(slot).cast_const());
         let function = select_function(frame, op.to.0, op.function, op.non_temporal);
@@ -245,7 +245,7 @@ impl<'a> TileLaunch<'a> {
             && let Some(deferred) = frame.deferred.take()
         {
             let next = from[0].wrapping_add(op.prefetch.map_or(0, |prefetch| prefetch.distance));
-            // SAFETY: the program's contract; what was put off is of an earlier iteration.
+            // SAFETY: the program's contract; the deferred product is of an earlier iteration.
             return unsafe { self.reduce_row(frame, op, 0, || both(to, from, cols, next, &deferred)) };
         }
         // SAFETY: as above.
@@ -254,9 +254,9 @@ impl<'a> TileLaunch<'a> {
 
     /// Leaves a product that writes a store's values in place for the next iteration.
     #[inline(never)]
-    fn defer_product(&self, frame: &mut Frame, product: &DeferredProduct) {
+    fn defer_product(&self, frame: &mut Frame, product: &PipelinedProduct) {
         debug_assert!(frame.deferred.is_none(), "the iteration's loop does what was put off before");
-        let DeferredProduct { instr, function, to, number, buffers } = product;
+        let PipelinedProduct { instr, function, to, number, buffers } = product;
         let [at, from] = [*to, buffers[0]].map(|slot| frame.slot(slot).cast::<f32>());
         // SAFETY: the program's contract: a number, `f32` as those of late products are.
         let factor = unsafe { frame.slot(*number).cast::<f32>().read() };
@@ -301,7 +301,7 @@ impl<'a> TileLaunch<'a> {
     }
 }
 
-/// The loop of an instruction: what it writes in place may pass the caches by.
+/// The loop of an instruction: what it writes in place may are written by non-temporal stores.
 #[inline]
 fn select_function(
     frame: &Frame,
@@ -313,7 +313,7 @@ fn select_function(
     non_temporal.map_or(function, |streaming| streaming.function)
 }
 
-/// A micro-op over one line, and what is asked for meanwhile.
+/// A micro-op over one row, and what it prefetches meanwhile.
 ///
 /// # Safety
 /// The contract of the micro-op.

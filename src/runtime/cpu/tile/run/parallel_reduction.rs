@@ -53,7 +53,7 @@ impl TileLaunch<'_> {
         let partials = Partials { start: aligned.wrapping_add(aligned.align_offset(ALIGN)), bytes };
         let parent = Parent(frame);
         let counts = |job: usize| (points.min((job + 1) * rows) - job * rows) as i64;
-        threads::jobs(jobs, |job| {
+        threads::parallel_for(jobs, |job| {
             frame::with(self, |frame| {
                 frame.inherit(self.program, parent.frame());
                 for &reduction in reductions {

@@ -3,15 +3,12 @@
 use std::ops::Range;
 
 use crate::runtime::cpu::micro::{self, MAX_OPERANDS, STATE_BYTES};
+use crate::runtime::cpu::thresholds::REDUCTION_BLOCK_ROWS;
 use crate::runtime::cpu::tile::program::{
     Finish, FrameSlot, Instr, Loop, LoopBody, LoopNest, ReductionForm, RowLayout, RowPrefetch, RowwiseOp,
     ScanForm, TileLoad, TileReduction, TileShape,
 };
 use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
-
-/// Rows that vertical states take in before they join the total: enough to
-/// make that cheap, few enough to keep a sum's rounding error small.
-const BLOCK: i64 = 256;
 
 impl TileLaunch<'_> {
     fn reduction(&self, number: u32) -> &TileReduction {
@@ -39,7 +36,7 @@ impl TileLaunch<'_> {
         }
     }
 
-    /// Reductions of the tile's lines, each of which is the whole of one.
+    /// Reductions of the tile's rows, each of which has all its elements.
     #[inline(never)]
     pub fn reduce(&self, frame: &mut Frame, number: u32) {
         let reduction = self.reduction(number);
@@ -96,7 +93,7 @@ impl TileLaunch<'_> {
         }
     }
 
-    /// A loop over a line, which may be the whole of a reduction.
+    /// A loop over a row, which may have all elements of a reduction.
     ///
     /// # Safety
     /// That of `run`.
@@ -151,7 +148,7 @@ impl TileLaunch<'_> {
         let reduction = self.reduction(number);
         let ReductionForm::Vertical { accumulator, states, totals, .. } = &reduction.form else { return };
         frame.rows[number as usize][0] += rows as i64;
-        if totals.is_some() && frame.rows[number as usize][0] == BLOCK {
+        if totals.is_some() && frame.rows[number as usize][0] == REDUCTION_BLOCK_ROWS {
             self.complete(frame, number);
             // SAFETY: the program's contract.
             unsafe { (accumulator.init)(pointers(frame, states), frame.count(reduction.shape)) }
@@ -199,7 +196,8 @@ impl TileLaunch<'_> {
             let [block, _] = frame.rows[number as usize];
             let along = inner.end - frame.position[inner.axis.index()];
             let rows = along.min(points.end - point);
-            let rows = if totals.is_some() { rows.min((BLOCK - block) as usize) } else { rows };
+            let rows =
+                if totals.is_some() { rows.min((REDUCTION_BLOCK_ROWS - block) as usize) } else { rows };
             let x = self.element(load, frame.offset(load.address)).cast_const();
             let access = self.tile_access(frame, load.address, load.shape);
             // Lines that follow each other in memory are one.

@@ -6,6 +6,7 @@ use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
 use crate::runtime::cpu::micro::prefetch_l1;
 use crate::runtime::cpu::threads;
+use crate::runtime::cpu::thresholds::{SCATTER_PREFETCH_BYTES, SCATTER_PREFETCH_ROWS};
 use crate::runtime::cpu::tile::program::{Loop, LoopNest, Scatter, TileProgram};
 use crate::runtime::cpu::tile::run::access::element_of;
 use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
@@ -17,7 +18,7 @@ use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
 /// `positions` and `values` hold `n` elements, and `to` one at every position.
 pub type ScatterFn = unsafe fn(to: *mut u8, positions: *const i64, values: *const u8, n: usize);
 
-/// Runs a scatter: jobs share an axis along which points never meet, in whole tiles, which the
+/// Runs a scatter: jobs share an axis along which points never conflict, in whole tiles, which the
 /// program's pointers go on by.
 pub fn launch_scatter(launch: &TileLaunch<'_>, jobs: usize) {
     let program = launch.program;
@@ -25,7 +26,7 @@ pub fn launch_scatter(launch: &TileLaunch<'_>, jobs: usize) {
         return launch.run_tiles(launch.trip_count(0), None);
     };
     let jobs = jobs.min(shared.trip_count());
-    threads::jobs(jobs, |job| {
+    threads::parallel_for(jobs, |job| {
         let start = |job: usize| shared.start + shared.trip_count() * job / jobs * shared.chunk;
         let mut loops: Vec<LoopNest> = program.loops.clone();
         for l in loops[0].iter_mut().filter(|l| l.axis == shared.axis) {
@@ -36,10 +37,7 @@ pub fn launch_scatter(launch: &TileLaunch<'_>, jobs: usize) {
     });
 }
 
-/// Lines after the one at work whose memory is asked for.
-const AHEAD: usize = 2;
-
-/// The axis of most tiles along which points never meet.
+/// The axis of most tiles along which points never conflict.
 fn widest_conflict_free_loop(program: &TileProgram) -> Option<Loop> {
     let free = program.loops[0].iter().filter(|l| !program.conflict_axes.contains(&l.axis));
     free.max_by_key(|l| l.trip_count()).copied()
@@ -63,12 +61,16 @@ impl TileLaunch<'_> {
             // index in range is a position in the buffer.
             unsafe {
                 if let (0, 1, Some(run)) = (apart, access.stride, scatter.contiguous) {
-                    if line + AHEAD < access.rows {
-                        let (later, _) =
-                            element_of(scatter.index_shape, scatter.shape, line + AHEAD, access.len);
+                    if line + SCATTER_PREFETCH_ROWS < access.rows {
+                        let (later, _) = element_of(
+                            scatter.index_shape,
+                            scatter.shape,
+                            line + SCATTER_PREFETCH_ROWS,
+                            access.len,
+                        );
                         if let Some(at) = position(scatter, index.wrapping_add(later - start).read()) {
-                            let at = first + AHEAD as i64 * access.row_stride + at;
-                            let from = values.wrapping_add(AHEAD * row_stride);
+                            let at = first + SCATTER_PREFETCH_ROWS as i64 * access.row_stride + at;
+                            let from = values.wrapping_add(SCATTER_PREFETCH_ROWS * row_stride);
                             prefetch_target(
                                 to.wrapping_offset(at as isize * size as isize),
                                 from,
@@ -110,10 +112,8 @@ fn position(scatter: &Scatter, index: i64) -> Option<i64> {
 
 /// OpPrefetch for a line that is added to, and for what is added.
 fn prefetch_target(to: *const u8, from: *const u8, bytes: usize) {
-    /// Bytes to ask for at most: of a longer line the processor sees the pattern.
-    const NEAR: usize = 1024;
     for line in [to, from] {
-        prefetch_l1(line, bytes.min(NEAR));
+        prefetch_l1(line, bytes.min(SCATTER_PREFETCH_BYTES));
     }
 }
 

@@ -21,8 +21,8 @@ impl TileLaunch<'_> {
         frame.point(store.from, if direct { at } else { frame.home(store.from) });
     }
 
-    /// Where a step that goes line by line writes, and the bytes from a line to the next: in
-    /// place where it reads nothing of what a store's lines span.
+    /// Where a step that goes row by row writes, and the bytes from a row to the next: in
+    /// place where it reads nothing of what a store's rows span.
     pub fn forward_row_dest(
         &self,
         frame: &mut Frame,
@@ -95,7 +95,7 @@ impl TileLaunch<'_> {
         frame.point(transfer.slot, if dense { frame.block.start } else { frame.home(transfer.slot) });
     }
 
-    /// The block that a product asks for.
+    /// The block that a product requests.
     #[inline(never)]
     pub fn to_block(&self, frame: &mut Frame, transfer: &BlockTransfer) {
         let (rows, cols) = frame.tile();
