@@ -13,7 +13,7 @@ pub trait Planned {
     /// The plan.
     ///
     /// # Errors
-    /// The mistake recorded in a tensor.
+    /// The error recorded in a tensor.
     fn planned(&self) -> Result<PlanReport>;
 }
 
@@ -48,7 +48,7 @@ impl<T: Planned + ?Sized> Planned for &T {
     }
 }
 
-/// The plan, for an assertion that a mistake in the graph fails too.
+/// The plan, for an assertion that an error in the graph fails too.
 #[doc(hidden)]
 #[track_caller]
 pub fn planned(what: &(impl Planned + ?Sized)) -> PlanReport {

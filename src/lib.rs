@@ -31,7 +31,7 @@
 //! # Invariants
 //!
 //! - Nodes are pure: there is no assignment.
-//! - Operations never panic and return [`Tensor`]; a mistake makes an invalid
+//! - Operations never panic and return [`Tensor`]; an error makes an invalid
 //!   tensor that carries its cause and your line, and comes out of whatever
 //!   asks for data as one `Err`.
 //! - Data crosses devices only at explicit transfers.

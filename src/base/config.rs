@@ -20,7 +20,7 @@ pub struct Config {
     pub strict: bool,
     /// `KILN_CACHE_DIR`: where compiled kernels are kept on disk.
     pub cache_dir: Option<PathBuf>,
-    /// `KILN_TUNE`: whether devices time the ways in which templates compute kernels; if
+    /// `KILN_TUNE`: whether devices time the variants of templates; if
     /// not set, wgpu's GPUs do, and software drivers and CUDA devices do not.
     pub tune: Option<bool>,
     /// `KILN_CUBLAS=0`: CUDA devices compute no product by cuBLASLt.

@@ -1,4 +1,4 @@
-//! Values that equal things hold between them.
+//! Copy-on-write `Arc`s, and an interner for them.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A value that several holders may share; one that writes to it gets its own.
+/// A copy-on-write `Arc`: a holder that writes to a shared value clones it first.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct CowArc<T>(Arc<T>);
 
@@ -24,7 +24,7 @@ impl<T: Clone> DerefMut for CowArc<T> {
 }
 
 impl<T> CowArc<T> {
-    /// Whether two hold one value between them.
+    /// Whether two share one value.
     pub fn is(&self, other: &CowArc<T>) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -74,7 +74,7 @@ impl<T: fmt::Display> fmt::Display for CowArc<T> {
     }
 }
 
-/// Values that are known, each once.
+/// An interner: equal values share one allocation.
 #[derive(Debug)]
 pub struct Interner<T>(HashSet<CowArc<T>>);
 
@@ -85,8 +85,7 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Eq + Hash> Interner<T> {
-    /// Puts the known value that is equal in a value's place; one that is not known
-    /// is known from now on.
+    /// Replaces a value by the interned one that is equal, or interns it.
     pub fn share(&mut self, value: &mut CowArc<T>) {
         match self.0.get(value) {
             Some(known) => value.0 = known.0.clone(),

@@ -134,14 +134,14 @@ pub enum Error {
     ReadType {
         /// The reading method.
         call: &'static str,
-        /// The type asked for.
+        /// The requested type.
         expected: DType,
         /// The tensor's type.
         found: DType,
         /// The user's line.
         span: Span,
     },
-    /// Data asked of a device that has none.
+    /// Data requested of a device that has none.
     #[error(
         "{call}: a tensor on the meta device has shape and type but no data (shape {shape}); build it on another device, or move the graph's inputs there\n  at {span}"
     )]
@@ -153,17 +153,17 @@ pub enum Error {
         /// The user's line.
         span: Span,
     },
-    /// A value asked of what depends on a parameter of a body: of a loop, a scan or a
+    /// A value requested of what depends on a parameter of a body: of a loop, a scan or a
     /// [`composite`](crate::composite), which is being built or has been.
     #[error(
         "{call}: expected a tensor with a value, found one computed from a parameter of the body built at {body}, which has values only where the body runs; give it out as a result of the body\n  at {span}"
     )]
     InsideBody {
-        /// The call that asked for it.
+        /// The call that requested it.
         call: &'static str,
         /// The user's line that built the body.
         body: Span,
-        /// The user's line that asked.
+        /// The user's line of the request.
         span: Span,
     },
     /// A device that is not there.
@@ -176,13 +176,13 @@ pub enum Error {
     },
     /// An allocation over the limit or refused by the driver.
     #[error(
-        "out of memory on {device}: {requested} bytes asked for, {in_use} in use, limit {limit}{}",
+        "out of memory on {device}: {requested} bytes requested, {in_use} in use, limit {limit}{}",
         shortage(*requested, *in_use, *limit, largest)
     )]
     OutOfMemory {
         /// The device.
         device: Device,
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: u64,
         /// Bytes held at the time.
         in_use: u64,
@@ -240,7 +240,7 @@ pub enum Error {
         to: Device,
         /// Bytes it would move.
         bytes: u64,
-        /// The user's line that asked for it.
+        /// The user's line that requested it.
         span: Span,
     },
     /// A wait for a device where [`deny_sync`](crate::deny_sync) is in force.

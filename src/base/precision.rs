@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub enum Precision {
     /// As [`Precision::Highest`], and each sum is of its own products: no algorithm that
     /// adds factors up first (Winograd's, for convolutions), whose error is relative to
-    /// what lies around an element. And no factor of 16 bits is taken for zero because it is
+    /// neighbouring elements. And no factor of 16 bits is taken for zero because it is
     /// subnormal.
     Strict,
     /// With all 24 significant bits.

@@ -24,7 +24,7 @@ impl<T> Scopes<T> {
     }
 
     /// No scopes; `changed` is told the innermost value whenever that may be another. For what
-    /// is asked so often that a thread keeps it apart.
+    /// is read so often that a thread caches it.
     pub const fn told(changed: fn(Option<&T>)) -> Scopes<T> {
         Scopes { open: RefCell::new(Vec::new()), opened: Cell::new(0), changed }
     }
@@ -60,8 +60,8 @@ impl<T> Scopes<T> {
 
     fn close(&self, number: u64) {
         let mut open = self.open.borrow_mut();
-        let place = open.iter().rposition(|(other, _)| *other == number);
-        let closed = place.map(|place| open.remove(place));
+        let index = open.iter().rposition(|(other, _)| *other == number);
+        let closed = index.map(|index| open.remove(index));
         (self.changed)(open.last().map(|(_, value)| value));
         // What a value does when it is dropped may open scopes.
         drop(open);

@@ -1,4 +1,4 @@
-//! The process's switches for choices that are made by timing.
+//! The process's switches for autotuning: choices made by timing.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -10,7 +10,7 @@ const UNSET: u8 = 2;
 static BENCHMARK: AtomicU8 = AtomicU8::new(UNSET);
 static DETERMINISTIC: AtomicU8 = AtomicU8::new(UNSET);
 
-/// Says whether devices time the ways to compute a matrix product, a convolution,
+/// Says whether devices time the implementations of a matrix product, a convolution,
 /// another contraction or an attention when it is first compiled, and keep the fastest: in
 /// memory, and in the folder of `KILN_CACHE_DIR` by device and driver. In place
 /// of `KILN_TUNE`; where neither says anything, wgpu's GPUs time and CUDA devices

@@ -1,10 +1,10 @@
-//! Values that several may come to hold, while one alone does.
+//! `Arc`s with a single owner as yet.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A value in a place for several holders, of whom there is one as yet: it may be written to
-/// without looking how many there are, which takes the processor longer than to write.
+/// An `Arc` known to have one owner: it may be written to without checking the reference
+/// count, which would take longer than the write.
 #[derive(Debug)]
 pub struct UniqueArc<T>(Arc<T>);
 

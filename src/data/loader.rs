@@ -7,7 +7,7 @@ use std::thread::{Builder, JoinHandle};
 
 use crate::base::{OpError, Result, Span, process};
 use crate::data::dataset::Dataset;
-use crate::data::order::Order;
+use crate::data::order::EpochOrder;
 use crate::data::scopes::ThreadScopes;
 use crate::data::worker::{EpochWork, WorkerState};
 use crate::tensor::options::options;
@@ -27,7 +27,7 @@ options! {
         /// Threads that make batches, 1,024 at most; the caller's own if 0. What is made
         /// does not depend on it.
         workers: usize = 1;
-        /// Batches that are begun or finished before they are asked for; at
+        /// Batches that are begun or finished before they are requested; at
         /// least 1 with workers.
         prefetch: usize = 2;
         /// Put batches into pinned memory ([`crate::Tensor::pin_memory`]), so that
@@ -90,7 +90,7 @@ impl<D: Dataset + 'static> DataLoader<D> {
     }
 
     /// The batches of an epoch but the first `start`, which are not made: to
-    /// go on where a run was stopped.
+    /// continue where a run was stopped.
     ///
     /// Workers have the context, default device and gradient mode that this
     /// thread has now.
@@ -99,14 +99,14 @@ impl<D: Dataset + 'static> DataLoader<D> {
         let LoaderOpts { batch_size, shuffle, seed, workers, prefetch, pin_memory, .. } = self.opts;
         let work = Arc::new(EpochWork {
             data: self.data.clone(),
-            order: Order::new(self.data.len(), batch_size, self.len(), seed, epoch, shuffle),
+            order: EpochOrder::new(self.data.len(), batch_size, self.len(), seed, epoch, shuffle),
             scopes: ThreadScopes::here(),
             span: Span::caller(),
             ahead: prefetch.max(1),
             pinned: pin_memory,
             state: Mutex::new(WorkerState {
                 next: start,
-                wanted: start,
+                handed_out: start,
                 stopped: false,
                 done: BTreeMap::new(),
             }),
@@ -146,18 +146,18 @@ impl<D: Dataset> Iterator for Batches<D> {
     fn next(&mut self) -> Option<Result<D::Batch>> {
         self.forget_other_process();
         let mut state = self.work.lock();
-        let number = state.wanted;
+        let number = state.handed_out;
         if number >= self.work.order.batches {
             return None;
         }
         if self.threads.is_empty() {
-            state.wanted += 1;
+            state.handed_out += 1;
             drop(state);
             return Some(self.work.make(number));
         }
         loop {
             if let Some(batch) = state.done.remove(&number) {
-                state.wanted += 1;
+                state.handed_out += 1;
                 drop(state);
                 self.work.changed.notify_all();
                 return Some(batch);
@@ -167,7 +167,7 @@ impl<D: Dataset> Iterator for Batches<D> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.work.order.batches.saturating_sub(self.work.lock().wanted);
+        let left = self.work.order.batches.saturating_sub(self.work.lock().handed_out);
         (left, Some(left))
     }
 }

@@ -10,7 +10,7 @@ const LISTED: usize = 1 << 26;
 
 /// The samples of an epoch's batches.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct EpochOrder {
     numbers: SampleOrder,
     /// Number of samples.
     len: usize,
@@ -21,7 +21,7 @@ pub struct Order {
     seed: u64,
 }
 
-impl Order {
+impl EpochOrder {
     /// `batches` batches of `batch_size` of the samples `0..len`, the last
     /// perhaps of less.
     pub fn new(
@@ -31,14 +31,14 @@ impl Order {
         seed: u64,
         epoch: u64,
         shuffled: bool,
-    ) -> Order {
+    ) -> EpochOrder {
         let seed = Generator::resume(seed, epoch).split().seed();
         let numbers = match shuffled {
             false => SampleOrder::Counted,
             true if len <= LISTED => SampleOrder::Listed(shuffled_list(len, Generator::new(seed).split())),
             true => SampleOrder::Computed(Permutation::new(len, Generator::new(seed).split())),
         };
-        Order { numbers, len, batch_size, batches, seed }
+        EpochOrder { numbers, len, batch_size, batches, seed }
     }
 
     /// The samples of a batch.
@@ -139,7 +139,7 @@ mod tests {
     fn every_order_of_three_is_about_equally_likely() {
         let mut counts = std::collections::HashMap::new();
         for epoch in 0..6000 {
-            *counts.entry(Order::new(3, 3, 1, 5, epoch, true).samples(0).unwrap()).or_insert(0) += 1;
+            *counts.entry(EpochOrder::new(3, 3, 1, 5, epoch, true).samples(0).unwrap()).or_insert(0) += 1;
         }
         // The standard deviation of each count is 29.
         assert!(counts.len() == 6 && counts.values().all(|n| (850..1150).contains(n)), "{counts:?}");
@@ -165,12 +165,12 @@ mod tests {
     #[test]
     fn nothing_is_listed_for_samples_in_order_or_beyond_number() {
         let last = |shuffled| {
-            let order = Order::new(1 << 40, 2, 1 << 39, 5, 0, shuffled);
+            let order = EpochOrder::new(1 << 40, 2, 1 << 39, 5, 0, shuffled);
             order.samples((1 << 39) - 1).unwrap()
         };
         assert_eq!(last(false), [(1 << 40) - 2, (1 << 40) - 1]);
         assert!(last(true).iter().all(|&number| number < 1 << 40));
-        let all = Order::new(usize::MAX, usize::MAX, 1, 5, 0, true);
+        let all = EpochOrder::new(usize::MAX, usize::MAX, 1, 5, 0, true);
         assert!(all.samples(0).is_err(), "more numbers than memory holds");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::base::{Device, Error, Result, Span};
 use crate::data::batch::Batch;
 use crate::data::dataset::{Dataset, LoadError};
-use crate::data::order::Order;
+use crate::data::order::EpochOrder;
 use crate::data::scopes::{ThreadScopes, with_generator};
 use crate::ir::Node;
 use crate::plan;
@@ -16,11 +16,11 @@ use crate::plan;
 /// The making of an epoch's batches.
 pub struct EpochWork<D: Dataset> {
     pub data: Arc<D>,
-    pub order: Order,
+    pub order: EpochOrder,
     pub scopes: ThreadScopes,
-    /// The line that asked for the epoch.
+    /// The line that started the epoch.
     pub span: Span,
-    /// Batches that may be finished or begun before they are wanted.
+    /// Batches that may be finished or begun before they are requested.
     pub ahead: usize,
     /// Whether batches go to pinned memory.
     pub pinned: bool,
@@ -33,8 +33,8 @@ pub struct WorkerState<B> {
     /// The next batch to be begun.
     pub next: usize,
     /// The next batch to be handed out.
-    pub wanted: usize,
-    /// Whether nobody wants any more.
+    pub handed_out: usize,
+    /// Whether the consumer is gone.
     pub stopped: bool,
     pub done: BTreeMap<usize, Result<B>>,
 }
@@ -63,7 +63,7 @@ impl<D: Dataset> EpochWork<D> {
             if state.stopped || state.next >= self.order.batches {
                 return None;
             }
-            if state.next < state.wanted.saturating_add(self.ahead) {
+            if state.next < state.handed_out.saturating_add(self.ahead) {
                 state.next += 1;
                 return Some(state.next - 1);
             }

@@ -14,7 +14,7 @@ use crate::tensor::compose::CallSite;
 use crate::tensor::control::composite_at;
 
 /// The cotangents of queries, keys and values. A mask's is that of the scores, so
-/// where it is wanted all are those of attention's body.
+/// where it is needed all are those of attention's body.
 pub(super) fn attention(p: &VjpContext, attention: &Composite, out: u32) -> Result<Vec<Option<Tensor>>> {
     if p.needs.get(3) == Some(&true) {
         return control::composite(p, attention, out);

@@ -131,7 +131,7 @@ fn grad_error(
     OpError::new("grad", span, expected, found).with_shapes(tensors.iter().map(|x| x.shape())).into()
 }
 
-/// The cotangent that source_cotangents in at the output.
+/// The cotangent of the output.
 fn seed(span: Span, output: &Tensor, opts: &GradOpts) -> Result<Tensor> {
     if !output.is_tracked() {
         let found = format!("{} that does not depend on any", output.dtype());
@@ -309,7 +309,7 @@ fn together(
     cells
 }
 
-/// What cells hold and the new gradients, added up: packed, so that they lie side by
+/// What cells hold and the new gradients, added up: packed, so that they are side by
 /// side in memory and optimizers can work on all of them at once.
 fn sums(
     site: CallSite,

@@ -1,5 +1,5 @@
-//! Gradient checkpointing (Chen et al. 2016): computing again what would
-//! otherwise be kept.
+//! Gradient checkpointing (Chen et al. 2016): activations are recomputed instead of
+//! kept.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ fn recomputed_later(site: CallSite, inputs: &[&Tensor], entered: &[Tensor], resu
 
 /// The cotangents of a body's inputs, its interior computed again: from inputs
 /// that are there only after the cotangent, so that nothing is taken from the
-/// first time, and nothing is computed before it is wanted.
+/// first time, and nothing is recomputed before it is needed.
 fn recomputed(
     site: CallSite,
     body: &Body,

@@ -1,4 +1,4 @@
-//! Repetitions and named operations, seen backwards.
+//! Gradients of loops and composites.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub(crate) fn composite(p: &VjpContext, composite: &Composite, out: u32) -> Resu
     Ok(source_cotangents.into_iter().map(Cotangent::into_option).collect())
 }
 
-/// A repetition seen backwards is the reverse repetition: it carries the
+/// The gradient of a loop is the reverse loop: it carries the
 /// cotangents of the carries and sums those of the invariants. The forward
 /// values of the carries come from the repetition run again with its carries
 /// stacked.

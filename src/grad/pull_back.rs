@@ -1,4 +1,4 @@
-//! Reverse mode: cotangents cotangent from roots to sources, against the edges.
+//! Reverse mode: cotangents propagate from roots to sources, against the edges.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::ir::{Node, Op};
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 
-/// What flowed back to a source.
+/// The cotangent of a source.
 #[derive(Clone, Debug)]
 pub(crate) enum Cotangent {
     /// The roots do not depend on the source.
@@ -37,7 +37,7 @@ impl Cotangent {
 /// order.
 pub(crate) struct Tape {
     pub nodes: Vec<Arc<Node>>,
-    /// By node: the positions of what its gradient goes to.
+    /// By node: the positions of the nodes that its gradient propagates to.
     inputs: Vec<SmallVec<[usize; 3]>>,
 }
 
@@ -100,13 +100,13 @@ fn key(node: &Arc<Node>) -> usize {
 /// below a source is looked at.
 ///
 /// # Errors
-/// An error that a user's rule makes, and operations without a gradient.
+/// The error of a user's rule, and operations without a gradient.
 pub(crate) fn pull_back(roots: &[(&Arc<Node>, Tensor)], sources: &[Arc<Node>]) -> Result<Vec<Cotangent>> {
     let nodes: Vec<&Arc<Node>> = roots.iter().map(|(node, _)| *node).collect();
     pull_back_along(&Tape::below(&nodes, sources), roots, sources)
 }
 
-/// [`pull_back`] over a tape made before, which may go on below sources.
+/// [`pull_back`] over a tape made before, which may continue below sources.
 pub(crate) fn pull_back_along(
     tape: &Tape,
     roots: &[(&Arc<Node>, Tensor)],

@@ -27,7 +27,7 @@ pub fn problem(path: &Path, message: impl ToString) -> StateProblem {
 
 /// A tensor to be written.
 #[derive(Clone, Copy)]
-pub struct Item<'a> {
+pub struct FileItem<'a> {
     pub name: &'a str,
     pub value: TensorData<'a>,
 }
@@ -38,12 +38,12 @@ pub enum TensorData<'a> {
     Raw(&'a RawTensor),
 }
 
-impl<'a> Item<'a> {
+impl<'a> FileItem<'a> {
     /// All of a state, in the order of the names.
-    pub fn all(state: &StateDict) -> Vec<Item<'_>> {
-        let tensors = state.iter().map(|(name, tensor)| Item { name, value: TensorData::Tensor(tensor) });
-        let raw = state.raw_tensors().map(|(name, raw)| Item { name, value: TensorData::Raw(raw) });
-        let mut all: Vec<Item> = tensors.chain(raw).collect();
+    pub fn all(state: &StateDict) -> Vec<FileItem<'_>> {
+        let tensors = state.iter().map(|(name, tensor)| FileItem { name, value: TensorData::Tensor(tensor) });
+        let raw = state.raw_tensors().map(|(name, raw)| FileItem { name, value: TensorData::Raw(raw) });
+        let mut all: Vec<FileItem> = tensors.chain(raw).collect();
         all.sort_by_key(|item| item.name);
         all
     }
@@ -81,7 +81,7 @@ impl<'a> Item<'a> {
 /// What computing the tensors says, and a header that is too long.
 pub fn parts<'a>(
     path: &Path,
-    items: &[Item<'a>],
+    items: &[FileItem<'a>],
     metadata: &BTreeMap<String, String>,
     span: Span,
 ) -> Result<Vec<Cow<'a, [u8]>>> {

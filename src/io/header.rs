@@ -32,7 +32,7 @@ pub struct TensorInfo {
 pub struct Header {
     /// Text by name.
     pub metadata: BTreeMap<String, String>,
-    /// The tensors, in the order of their bytes, which lie side by side.
+    /// The tensors, in the order of their bytes, which are contiguous.
     pub tensors: Vec<TensorInfo>,
 }
 

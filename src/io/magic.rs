@@ -43,7 +43,7 @@ fn pickle(file: &[u8]) -> Option<&'static str> {
 }
 
 /// A model of ONNX is a protobuf message that begins with the version of its
-/// representation, field 1, and goes on with another field of the model.
+/// representation, field 1, and continues with another field of the model.
 fn onnx(file: &[u8]) -> Option<&'static str> {
     /// The fields that follow, each with the kind of its content.
     const NEXT: [u8; 7] = [0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42];

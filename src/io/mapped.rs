@@ -10,21 +10,21 @@ use crate::base::file::expect_file;
 use crate::base::{DType, Device, Dims, Result, Shape, Span};
 use crate::io::raw::RawTensor;
 use crate::ir::buffer::Reclaim;
-use crate::ir::{Buffer, Layout, Leaf, Node, Type};
+use crate::ir::{DeviceBuffer, Layout, Leaf, Node, Type};
 use crate::runtime::host;
 use crate::tensor::Tensor;
 
 /// A file in memory, as long as a tensor refers to it.
 pub struct Mapped {
     map: Arc<Map>,
-    buffer: Arc<Buffer>,
+    buffer: Arc<DeviceBuffer>,
 }
 
 struct Map(Mmap);
 
 impl Reclaim for Map {
     fn reclaim(&self, _handle: u64, _bytes: usize) {
-        // The file is let go of when the map is dropped.
+        // The file is closed when the map is dropped.
     }
 }
 
@@ -49,7 +49,7 @@ impl Mapped {
         let map = unsafe { MmapOptions::new().map_copy_read_only(&file)? };
         let map = Arc::new(Map(map));
         let address = map.0.as_ptr() as u64;
-        let buffer = Buffer::new(Device::cpu(), map.0.len(), address, map.clone());
+        let buffer = DeviceBuffer::new(Device::cpu(), map.0.len(), address, map.clone());
         Ok(Mapped { map, buffer: Arc::new(buffer) })
     }
 

@@ -19,7 +19,7 @@ pub trait Reclaim: Send + Sync {
 }
 
 /// A block of device memory. What the handle means is the device's business.
-pub struct Buffer {
+pub struct DeviceBuffer {
     /// Where the memory is.
     pub device: Device,
     /// Usable size.
@@ -29,19 +29,19 @@ pub struct Buffer {
     owner: Arc<dyn Reclaim>,
 }
 
-impl Buffer {
+impl DeviceBuffer {
     /// A block that goes back to `owner` when dropped.
-    pub fn new(device: Device, bytes: usize, handle: u64, owner: Arc<dyn Reclaim>) -> Buffer {
-        Buffer { device, bytes, handle, owner }
+    pub fn new(device: Device, bytes: usize, handle: u64, owner: Arc<dyn Reclaim>) -> DeviceBuffer {
+        DeviceBuffer { device, bytes, handle, owner }
     }
-    /// Whether it is host memory that was asked for to be copied from by
+    /// Whether it is host memory that was allocated to be copied from by
     /// devices.
     pub fn is_pinned(&self) -> bool {
         self.owner.is_pinned()
     }
 }
 
-impl Drop for Buffer {
+impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         // A forked process may wait for ever for a lock of the owner's.
         if process::is_forked() {
@@ -51,13 +51,13 @@ impl Drop for Buffer {
     }
 }
 
-impl fmt::Debug for Buffer {
+impl fmt::Debug for DeviceBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({}, {} bytes)", self.device, self.bytes)
+        write!(f, "DeviceBuffer({}, {} bytes)", self.device, self.bytes)
     }
 }
 
-/// How elements lie in a buffer: element `i` is at
+/// The layout of elements in a buffer: element `i` is at
 /// `offset + sum(i[axis] * strides[axis])`, counted in elements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
@@ -93,7 +93,7 @@ impl Layout {
 #[derive(Clone, Debug)]
 pub struct Leaf {
     /// The memory.
-    pub buffer: Arc<Buffer>,
-    /// Where the elements lie in it.
+    pub buffer: Arc<DeviceBuffer>,
+    /// The layout of its elements.
     pub layout: Layout,
 }

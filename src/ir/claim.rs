@@ -8,7 +8,7 @@
 //! | claimed | computed | the claim's owner | it has a value, and no operands |
 //! | claimed | lazy | the claim's owner, by dropping [`Claims`] | as before |
 //!
-//! Whoever meets a claimed node waits ([`WaitingRoom::wait`]) or does without it. So below its outputs, what
+//! A thread that needs a claimed node waits ([`WaitingRoom::wait`]) or does without it. So below its outputs, what
 //! only they lead to is the owner's alone, and may be overwritten: donation is decided under the claim.
 //!
 //! A realize collects its graph before it claims, and gives everything back before it waits for another's
@@ -34,7 +34,7 @@ pub trait Claimable {
     fn is_computed(&self) -> bool;
 }
 
-/// A thread that cannot go on before a claim is given back, which cannot be before the thread goes on.
+/// A wait that would close a cycle: the claim is released only after the waiting thread continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlock;
 

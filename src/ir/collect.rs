@@ -211,24 +211,24 @@ impl Collected {
         }
         let edges = self.edges();
         let held = |id: &&NodeId| Arc::strong_count(&self.nodes[id.index()]) > edges[id.index()] as usize + 1;
-        let wanted = self.kept.iter().filter(held).filter(|id| !self.outputs.contains(id));
-        wanted.filter(|&&id| !self.is_constant(id)).map(|id| self.nodes[id.index()].clone()).collect()
+        let kept = self.kept.iter().filter(held).filter(|id| !self.outputs.contains(id));
+        kept.filter(|&&id| !self.is_constant(id)).map(|id| self.nodes[id.index()].clone()).collect()
     }
 
     /// Operations that the gradients of some losses may ask for, once they are there.
     pub fn gradient_candidates(&self, losses: &[Arc<Node>]) -> Vec<NodeId> {
         let mut to_do = losses.to_vec();
-        let mut asked: NodeMap<()> = NodeMap::default();
+        let mut needed: NodeMap<()> = NodeMap::default();
         while let Some(node) = to_do.pop() {
             let below =
                 node.history().into_iter().filter(|node| node.value().is_none() && node.has_gradient());
-            to_do.extend(below.filter(|node| asked.insert(key(node), ()).is_none()));
+            to_do.extend(below.filter(|node| needed.insert(key(node), ()).is_none()));
         }
-        if asked.is_empty() {
+        if needed.is_empty() {
             return Vec::new();
         }
         let ids = (0..).map(NodeId).zip(&self.nodes).filter(|(id, _)| !self.outputs.contains(id));
-        ids.filter(|(_, node)| asked.contains_key(&key(node))).map(|(id, _)| id).collect()
+        ids.filter(|(_, node)| needed.contains_key(&key(node))).map(|(id, _)| id).collect()
     }
 
     /// By node: how many operands it is.
@@ -287,7 +287,7 @@ impl Collected {
         self.graph.get_or_init(|| self.build_graph())
     }
 
-    /// [`Collected::graph`], once nothing else is asked of the collection.
+    /// [`Collected::graph`], once nothing else of the collection is needed.
     pub fn into_graph(self) -> Graph {
         self.build_graph()
     }

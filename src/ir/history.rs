@@ -1,5 +1,5 @@
-//! What gradients need to know of nodes: which are tracked, through which
-//! edges to look back, and where gradients accumulate.
+//! The autograd history of nodes: which are tracked, which edges gradients pass,
+//! and where they accumulate.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,7 +16,7 @@ pub trait VjpRule: Send + Sync {
     /// the node that has this rule, `cotangent` is of its type.
     ///
     /// # Errors
-    /// An error that the rule makes.
+    /// The rule's error.
     fn pull_back(
         &self,
         inputs: &[Arc<Node>],
@@ -86,7 +86,7 @@ impl GradCell {
 }
 
 impl VersionedCell for GradCell {
-    type Held = Option<Arc<Node>>;
+    type Contents = Option<Arc<Node>>;
     fn versions(&self) -> &Mutex<Versions<Option<Arc<Node>>>> {
         &self.sum
     }

@@ -200,15 +200,15 @@ fn view(free: bool) -> CaptureClass {
 /// The positions in `order` of nodes that appear in the body, ascending: a
 /// captured node's operands stay outside.
 fn needed(order: &[Visited], classes: &NodeMap<CaptureClass>, results: &[Arc<Node>]) -> Vec<usize> {
-    let mut wanted: NodeMap<()> = results.iter().map(|result| (key(result), ())).collect();
+    let mut needed_nodes: NodeMap<()> = results.iter().map(|result| (key(result), ())).collect();
     let mut needed = Vec::new();
     for (i, visited) in order.iter().enumerate().rev() {
-        if !wanted.contains_key(&key(&visited.node)) {
+        if !needed_nodes.contains_key(&key(&visited.node)) {
             continue;
         }
         needed.push(i);
         if !matches!(classes[&key(&visited.node)], CaptureClass::Captured { .. }) {
-            wanted.extend(visited.below().map(|o| (key(o), ())));
+            needed_nodes.extend(visited.below().map(|o| (key(o), ())));
         }
     }
     needed.reverse();

@@ -33,7 +33,7 @@ pub mod verify;
 pub mod version;
 
 pub use alu::AluOp;
-pub use buffer::{Buffer, Layout, Leaf, Reclaim};
+pub use buffer::{DeviceBuffer, Layout, Leaf, Reclaim};
 pub use built_in::BuiltIn;
 pub use graph::{Graph, GraphNode, NodeId, NodeIds};
 pub use infer::{infer, infer_alike};

@@ -62,14 +62,14 @@ const KEPT: u8 = 2;
 /// A thread may still ask for it that holds it weakly.
 const ROOT: u8 = 4;
 
-/// Places of nodes that a thread keeps for its next ones: 120 KiB.
+/// Nodes' memory that a thread keeps for its next ones: 120 KiB.
 const PLACES: usize = 1024;
 
 thread_local! {
     static FREE_NODES: FreeList<Node> = const { FreeList::new(PLACES) };
 }
 
-/// What lies below a node.
+/// A node's edges.
 #[derive(Debug, Default)]
 pub struct Edges {
     /// What the node is computed from; empty once it is.
@@ -144,7 +144,7 @@ impl Node {
         node.share()
     }
 
-    /// A node without operands, in the place of one that was let go of if there is any.
+    /// A node without operands, in recycled memory if there is any.
     // Inlined, so that each part is written where it stays.
     #[inline(always)]
     fn begin(op: Op, ty: Cow<Type>, span: Span) -> UniqueArc<Node> {
@@ -159,7 +159,7 @@ impl Node {
         node
     }
 
-    /// Finds out what follows from a new node's operands.
+    /// Sets what follows from a new node's operands.
     #[inline(always)]
     fn finish(&mut self) {
         let Node { op, ty, depth, tracked, open, edges, marks, .. } = self;
@@ -175,12 +175,12 @@ impl Node {
         self.count();
     }
 
-    /// Leaves the place of a node to a later one: without what holds memory, but for its type.
+    /// Keeps a node's memory for a later one, after dropping everything it owns but its type.
     fn recycle(mut node: UniqueArc<Node>) {
         let Node { op, marks, value, .. } = &mut *node;
         (*op, *marks, *value) = (Op::After, AtomicU8::new(0), OnceBox::new());
         // A thread that is ending drops nodes too: then it is dropped.
-        let _ = FREE_NODES.try_with(|shelf| shelf.put(node));
+        let _ = FREE_NODES.try_with(|free| free.put(node));
     }
 
     /// A node without operands and value.
@@ -265,7 +265,7 @@ impl Node {
         self.edges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the value and lets go of the operands, which a tracked node
+    /// Records the value and drops the operands, which a tracked node
     /// keeps as its history. A value that another thread recorded first stays.
     pub fn set_value(&self, value: Leaf) {
         if self.value.set(Box::new(value)).is_err() {
@@ -305,7 +305,7 @@ impl Node {
     pub fn is_root(&self) -> bool {
         self.is(ROOT)
     }
-    /// Marks the node as one that is held weakly, and still asked for.
+    /// Marks the node as one that is held weakly and may still be requested.
     pub fn mark_root(&self) {
         self.mark(ROOT);
     }
@@ -354,7 +354,7 @@ impl Node {
             None => edges.operands.clone(),
         }
     }
-    /// Lets go of the history, once gradients have been taken.
+    /// Drops the history, once gradients have been taken.
     pub fn release_history(&self) {
         let history = self.edges().rare().history.replace(History::Released);
         let mut pending = DropList::new();
@@ -367,7 +367,7 @@ impl Node {
     }
 }
 
-/// What operands tell of their node, found in one pass over them.
+/// What follows from a node's operands, found in one pass over them.
 #[derive(Default)]
 struct OperandSummary {
     /// Length of the longest path down from the node; 0 only for sources.
@@ -389,13 +389,13 @@ impl OperandSummary {
     }
 }
 
-/// Nodes that are let go of; few at a time unless a graph is wide.
+/// Nodes to be dropped; few at a time unless a graph is wide.
 type DropList = SmallVec<[Arc<Node>; 8]>;
 
 impl Drop for Node {
     fn drop(&mut self) {
         let edges = self.edges_mut();
-        // Mostly it has let go of everything already.
+        // Mostly everything is dropped already.
         if !edges.operands.is_empty() || edges.rare.is_some() {
             let mut pending = DropList::new();
             edges.release(&mut pending);
@@ -414,7 +414,7 @@ impl Edges {
             if Arc::strong_count(&operand) == 1 {
                 pending.push(operand);
             } else if let Some(mut last) = Arc::into_inner(operand) {
-                // Another thread let go of it just now: no chain does so at each link.
+                // Another thread dropped it just now: no chain does so at each link.
                 last.edges_mut().release(pending);
             }
         }

@@ -106,7 +106,7 @@ impl ScatterMode {
     }
 }
 
-/// Where tensors lie that share one piece of memory.
+/// The offsets of tensors that share one piece of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packing {
     /// By operand: its first element.

@@ -1,4 +1,4 @@
-//! What a thread still means to compute: the roots of its backward passes,
+//! A thread's pending work: the roots of its backward passes,
 //! the gradients these left, and state set to values that are not computed.
 //!
 //! A realize that shares work with one of them computes it too, so that
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use crate::ir::buffer::Buffer;
+use crate::ir::buffer::DeviceBuffer;
 use crate::ir::collect::{AddressMap, NodeMap};
 use crate::ir::node::Node;
 
@@ -29,7 +29,7 @@ pub trait Holder: Send + Sync {
     fn fall_back(&self, node: &Arc<Node>, before: Option<Arc<Node>>);
 }
 
-/// Something to be computed.
+/// Pending work.
 pub enum Pending {
     /// The root of a backward pass, or what was made of gradients.
     Root(Weak<Node>),
@@ -75,12 +75,12 @@ impl Pending {
     }
 }
 
-/// What a thread means to compute, by address, with the order of registration.
+/// A thread's pending work, by address, with the order of registration.
 #[derive(Default)]
 struct List {
     known: HashMap<usize, (u64, Pending)>,
     registered: u64,
-    /// The length at which what is settled is thrown out.
+    /// The length at which entries that are computed or dropped are removed.
     full: usize,
 }
 
@@ -102,17 +102,17 @@ impl List {
         self.known.insert(pending.address(), (self.registered, pending));
     }
 
-    /// What is to be computed; what is settled is thrown out.
-    fn wanted(&mut self) -> Vec<PendingNode> {
+    /// The pending work; entries that are computed or dropped are removed.
+    fn take_pending(&mut self) -> Vec<PendingNode> {
         self.known.retain(|_, (_, pending)| pending.node().is_some());
-        let wanted = |(at, pending): &(u64, Pending)| {
-            // What another thread computes is not asked for here.
+        let entry = |(at, pending): &(u64, Pending)| {
+            // What another thread computes is no work of this one.
             let node = pending.node().filter(|node| node.operands_now().is_some())?;
             Some((*at, PendingNode { node, is_state: pending.is_state() }))
         };
-        let mut found: Vec<(u64, PendingNode)> = self.known.values().filter_map(wanted).collect();
+        let mut found: Vec<(u64, PendingNode)> = self.known.values().filter_map(entry).collect();
         found.sort_unstable_by_key(|(at, _)| *at);
-        found.into_iter().map(|(_, wanted)| wanted).collect()
+        found.into_iter().map(|(_, entry)| entry).collect()
     }
 }
 
@@ -120,7 +120,7 @@ thread_local! {
     static PENDING: RefCell<List> = RefCell::default();
 }
 
-/// Adds to what this thread means to compute.
+/// Adds to this thread's pending work.
 pub fn register(new: impl IntoIterator<Item = Pending>) {
     // Taken out, so that a node dropped meanwhile may look at the list.
     let mut list = PENDING.take();
@@ -131,13 +131,13 @@ pub fn register(new: impl IntoIterator<Item = Pending>) {
 /// Which state a realize computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateScope {
-    /// What shares work or memory with what is asked for.
+    /// What shares work or memory with the targets.
     Shared,
     /// All that the thread has set.
     All,
 }
 
-/// What a realize computes co_computed with what it is asked for.
+/// What a realize computes along with its targets.
 #[derive(Default)]
 pub struct CoComputed {
     /// The nodes.
@@ -146,15 +146,15 @@ pub struct CoComputed {
     pub gradients: bool,
 }
 
-/// What this thread means to compute co_computed with `nodes`: what shares work with them, an operation, not computed
-/// yet, below both; and state.
+/// The pending work of this thread to compute along with `nodes`: what shares work with them (an operation, not
+/// computed yet, below both), and state.
 pub fn co_computed(nodes: &[Arc<Node>], state: StateScope) -> CoComputed {
     if nodes.is_empty() && state == StateScope::Shared {
         return CoComputed::default();
     }
     // Taken out, as in `register`.
     let mut list = PENDING.take();
-    let pending = list.wanted();
+    let pending = list.take_pending();
     PENDING.set(list);
     if pending.is_empty() {
         return CoComputed::default();
@@ -167,8 +167,8 @@ pub fn co_computed(nodes: &[Arc<Node>], state: StateScope) -> CoComputed {
     // What a node without a hit reached, no other needs to look at again; and
     // what shares work with one that is found shares the plan's. What state reads no other kind can tell by.
     let (mut looked, mut looked_for_state) = (Reached::default(), Reached::default());
-    let asked = |node: &Arc<Node>| nodes.iter().any(|wanted| Arc::ptr_eq(wanted, node));
-    for PendingNode { node, is_state } in pending.into_iter().filter(|pending| !asked(&pending.node)) {
+    let requested = |node: &Arc<Node>| nodes.iter().any(|other| Arc::ptr_eq(other, node));
+    for PendingNode { node, is_state } in pending.into_iter().filter(|pending| !requested(&pending.node)) {
         let shares = if !is_state {
             looked.walk(&node, |met| own.shares_work(met))
         } else if state == StateScope::All {
@@ -185,7 +185,7 @@ pub fn co_computed(nodes: &[Arc<Node>], state: StateScope) -> CoComputed {
     found
 }
 
-/// Whether an operation that is not computed lies below both of two sets of nodes. What is kept once it is
+/// Whether an operation that is not computed is below both of two sets of nodes. What is kept once it is
 /// computed is no work of either.
 pub fn share_work(one: &[Arc<Node>], other: &[Arc<Node>]) -> bool {
     let nothing = || Reached { to_kept: true, ..Reached::default() };
@@ -200,7 +200,7 @@ pub fn share_work(one: &[Arc<Node>], other: &[Arc<Node>]) -> bool {
 #[derive(Default)]
 struct Reached {
     operations: NodeMap<()>,
-    memory: AddressMap<*const Buffer, ()>,
+    memory: AddressMap<*const DeviceBuffer, ()>,
     /// Whether to walk no further than to values that are kept.
     to_kept: bool,
 }

@@ -1,4 +1,4 @@
-//! What a cell holds, and what it held before, until the new content is computed.
+//! Versions of a cell's content: the new one, and the old one until the new one is computed.
 //!
 //! Content is put into cells before it is computed. If computing it fails, the cell falls back, so that a step
 //! that fails changes nothing.
@@ -33,7 +33,7 @@ impl Content for Option<Arc<Node>> {
     }
 }
 
-/// Content that a cell has let go of. A graph may be long, so it is dropped once the cell's lock is.
+/// Content that a cell has released. A graph may be long, so it is dropped after the cell's lock.
 #[must_use = "dropped under the cell's lock otherwise"]
 pub struct Released<T>([Option<T>; 2]);
 
@@ -98,24 +98,24 @@ impl<T: Content> Versions<T> {
 
     /// The content at `node` cannot be computed: in its place comes what [`Versions::take_before`] gave.
     pub fn fall_back(&mut self, node: &Arc<Node>, before: Option<Arc<Node>>) -> Released<T> {
-        let place = if self.now.is(node) {
+        let slot = if self.now.is(node) {
             Some(&mut self.now)
         } else {
             // Something newer is there, which falls back to the node.
             self.before.as_mut().filter(|before| before.is(node))
         };
-        Released([place.zip(T::of(before)).map(|(place, before)| std::mem::replace(place, before)), None])
+        Released([slot.zip(T::of(before)).map(|(slot, before)| std::mem::replace(slot, before)), None])
     }
 }
 
 /// A cell that holds [`Versions`] under a lock.
 pub trait VersionedCell: Send + Sync {
     /// What it holds.
-    type Held: Content;
+    type Contents: Content;
     /// The versions.
-    fn versions(&self) -> &Mutex<Versions<Self::Held>>;
+    fn versions(&self) -> &Mutex<Versions<Self::Contents>>;
     /// Locks the versions.
-    fn lock(&self) -> MutexGuard<'_, Versions<Self::Held>> {
+    fn lock(&self) -> MutexGuard<'_, Versions<Self::Contents>> {
         // Every change is whole, so a poisoned lock holds a whole cell.
         self.versions().lock().unwrap_or_else(PoisonError::into_inner)
     }

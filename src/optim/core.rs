@@ -1,8 +1,8 @@
-//! The machinery that all optimizers share.
+//! The core that all optimizers share.
 //!
 //! Parameters of a group that are equally far move together: they, their
 //! gradients and each of their states are packed, and the rule works on the
-//! packs. What has update once lies side by side in memory; each parameter is a
+//! packs. Updated parameters are contiguous in memory; each is a
 //! view of it, and the next step finds the pack there. Whatever else is put into
 //! a parameter is copied into a pack by the next step.
 
@@ -22,10 +22,10 @@ use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 use crate::tensor::pack::{Pack, alike};
 
-/// Something that moves parameters against their gradients.
+/// Updates parameters by their gradients.
 pub trait Optimizer {
-    /// Moves every parameter that has a gradient, and computes everything that
-    /// was meant to be computed from the same work: gradients, the loss,
+    /// Updates every parameter that has a gradient, and computes everything that
+    /// is pending on the same work: gradients, the loss,
     /// running statistics. One plan.
     ///
     /// # Errors
@@ -44,8 +44,8 @@ pub trait Optimizer {
     /// none for a learning rate makes the next [`Optimizer::step`] fail.
     #[track_caller]
     fn set_lr(&mut self, group: usize, lr: f64);
-    /// Lowers the learning rate of a group to `factor` (at least 0, less than 1) of it, but not below `floor`,
-    /// and by as much all that a [`Scheduler`](crate::optim::Scheduler) sets later.
+    /// Lowers the learning rate of a group to `factor` (at least 0, less than 1) of it, but not
+    /// below `floor`, and by as much all that a [`Scheduler`](crate::optim::Scheduler) sets later.
     #[track_caller]
     fn reduce_lr(&mut self, group: usize, factor: f64, floor: f64) {
         let lr = self.lr(group);
@@ -69,8 +69,8 @@ pub trait Optimizer {
     /// # Errors
     /// The error recorded in a parameter.
     fn state_dict(&self) -> Result<StateDict>;
-    /// Goes on from a saved state. Load the parameters first: the state goes
-    /// where they are.
+    /// Resumes from a saved state. Load the parameters first: the state goes
+    /// to their devices.
     ///
     /// # Errors
     /// [`Error::StateScope`](crate::Error::StateScope) with every name that is missing
@@ -84,13 +84,13 @@ pub trait Optimizer {
     }
 }
 
-/// Moves parameters by a rule.
+/// Updates parameters by a rule.
 #[derive(Debug)]
 pub struct OptimizerCore<R> {
     pub(super) groups: Vec<Group<R>>,
 }
 
-/// Parameters that move by one rule.
+/// Parameters updated by one rule.
 #[derive(Debug)]
 pub struct Group<R> {
     /// The rule: the options of the optimizer.
@@ -104,7 +104,7 @@ pub struct Group<R> {
     pub(super) momentum_set: bool,
 }
 
-/// A parameter, and what is remembered of its steps.
+/// A parameter and its state.
 #[derive(Debug)]
 pub(super) struct ParamSlot {
     pub(super) param: Param,
@@ -114,7 +114,7 @@ pub(super) struct ParamSlot {
 }
 
 impl<R: Rule> OptimizerCore<R> {
-    /// Moves these parameters; one that appears twice counts once. Options that make no
+    /// Updates these parameters; one that appears twice counts once. Options that make no
     /// sense, such as a negative learning rate, make [`Optimizer::step`] fail.
     #[track_caller]
     pub fn new(params: impl IntoIterator<Item = Param>, rule: R) -> OptimizerCore<R> {
@@ -128,7 +128,7 @@ impl<R: Rule> OptimizerCore<R> {
         core
     }
 
-    /// Moves these parameters too, by a rule of their own.
+    /// Updates these parameters too, by a rule of their own.
     ///
     /// # Errors
     /// A parameter that is there already, or options that make no sense. Nothing is then added.
@@ -157,27 +157,28 @@ impl<R: Rule> OptimizerCore<R> {
         &mut self.groups
     }
 
-    /// How every parameter that has a gradient moves: what is to be computed, and the step that puts it in.
+    /// The updates of every parameter that has a gradient: what to compute, and the step that
+    /// applies it.
     fn advance(&mut self, site: CallSite) -> Result<(Vec<Arc<Node>>, PendingStep<'_, R>)> {
         let _line = site.span.enter();
         self.groups.iter().try_for_each(Group::check)?;
         let packed_updates =
             self.groups.iter().map(|group| group.packed_updates(site)).collect::<Result<Vec<_>>>()?;
-        let (mut wanted, mut gradients) = (Vec::new(), Vec::new());
+        let (mut targets, mut gradients) = (Vec::new(), Vec::new());
         for (group, packed_update) in
             self.groups.iter().zip(&packed_updates).flat_map(|(g, s)| s.iter().map(move |s| (g, s)))
         {
             for tensor in std::iter::once(&packed_update.update.param).chain(&packed_update.update.state) {
-                wanted.push(tensor.node()?.clone());
+                targets.push(tensor.node()?.clone());
             }
             for gradient in packed_update.slots_of.iter().filter_map(|&place| group.slots[place].param.grad())
             {
                 gradients.push(gradient.node()?.clone());
             }
         }
-        wanted.extend(gradients);
+        targets.extend(gradients);
         Ok((
-            wanted,
+            targets,
             PendingStep { groups: &mut self.groups, packed_updates, done: Vec::new(), span: site.span },
         ))
     }
@@ -192,8 +193,8 @@ impl<R: Rule> Optimizer for OptimizerCore<R> {
     fn step(&mut self) -> Result<()> {
         let site = CallSite::here("step");
         without_grad(|| {
-            let (wanted, mut advance) = self.advance(site)?;
-            plan::realize_as(&wanted, site.span, StateScope::All, &mut advance)
+            let (targets, mut advance) = self.advance(site)?;
+            plan::realize_as(&targets, site.span, StateScope::All, &mut advance)
         })
     }
 
@@ -244,7 +245,7 @@ impl<R: Rule> Optimizer for OptimizerCore<R> {
     }
 }
 
-/// A step of an optimizer: puts in what has update, or takes it out again.
+/// A step of an optimizer: applies the updates, or rolls them back.
 struct PendingStep<'a, R> {
     groups: &'a mut [Group<R>],
     /// By group.
@@ -268,7 +269,7 @@ impl<R> RealizeHook for PendingStep<'_, R> {
     }
 }
 
-/// Parameters of a group that move together, as one piece of memory.
+/// Parameters of a group that are updated together, as one piece of memory.
 struct PackedUpdate {
     /// Their slots.
     slots_of: Vec<usize>,
@@ -282,7 +283,7 @@ struct PackedUpdate {
 }
 
 impl<R: Rule> Group<R> {
-    /// How the parameters that have gradients move.
+    /// The updates of the parameters that have gradients.
     fn packed_updates(&self, site: CallSite) -> Result<Vec<PackedUpdate>> {
         let mut numbers = StepNumbers { site, rule: &self.rule, known: Vec::new() };
         let mut moving: Vec<(usize, Tensor, Tensor)> = Vec::new();
@@ -342,7 +343,7 @@ impl<R: Rule> Group<R> {
 }
 
 impl PackedUpdate {
-    /// Puts in what has update. What was before is held weakly from then on: the
+    /// Applies the update. The old values are held weakly from then on: the
     /// new values, while they are not computed, hold it; and a value that only
     /// they hold can be overwritten by them.
     fn take(self, group: usize, slots: &mut [ParamSlot], span: Span) -> Result<Undo> {
@@ -380,13 +381,13 @@ fn fits(site: CallSite, param: &Tensor, update: &Update) -> Result<()> {
 }
 
 impl ParamSlot {
-    /// What is remembered, in the parameter's type and on its device.
+    /// The state, in the parameter's type and on its device.
     pub(super) fn state_beside(&self, param: &Tensor, rule: &impl Rule) -> Vec<Tensor> {
         let beside = |x: &Tensor| {
             let there = if x.device() == param.device() { x.clone() } else { x.to(param.device()) };
             there.to_dtype(param.dtype())
         };
-        // Options may have changed what is remembered.
+        // Options may have changed which state there is.
         let at = |(i, (_, start)): (usize, (&str, f64))| {
             self.state.get(i).map_or_else(|| param.full_like(start), beside)
         };
@@ -415,7 +416,7 @@ impl<R: Rule> StepNumbers<'_, R> {
     }
 }
 
-/// How to take back a step of some parameters.
+/// How to roll back a step of some parameters.
 struct Undo {
     group: usize,
     /// Their slots, and what was put in.
@@ -429,7 +430,7 @@ struct Undo {
 
 impl Undo {
     fn run<R>(self, groups: &mut [Group<R>]) {
-        // All of it before anything is let go of.
+        // All of it before anything is dropped.
         let old = self.param.upgrade();
         let state: Vec<Tensor> = self.state.iter().filter_map(Weak::upgrade).map(Tensor::from_node).collect();
         for (number, (place, put)) in self.slots_of.iter().enumerate() {
@@ -438,7 +439,7 @@ impl Undo {
             slot.state = state.iter().map(|whole| self.pack.part(whole, number)).collect();
             slot.steps -= 1;
         }
-        // A thread that has taken hold of the new parameters reads the old ones: it saw a state between steps.
+        // A thread that holds the new parameters reads the old values: it saw a state between steps.
         if let Some(value) = old.as_ref().and_then(|param| param.value()) {
             self.update.set_value(value.clone());
         }
@@ -468,9 +469,9 @@ mod tests {
                 optimizer.zero_grad();
                 let loss = model.forward(&x).square().mean(..);
                 loss.backward().unwrap();
-                let (wanted, mut advance) = optimizer.advance(CallSite::here("step")).unwrap();
+                let (targets, mut advance) = optimizer.advance(CallSite::here("step")).unwrap();
                 advance.begin().unwrap();
-                let report = report(&wanted, Span::caller()).expect("no budget");
+                let report = report(&targets, Span::caller()).expect("no budget");
                 assert!(
                     report.kernels.iter().all(|kernel| !kernel.at.file().contains("adam.rs")),
                     "{report}"
@@ -480,7 +481,7 @@ mod tests {
                     let bytes = 4 * (model.num_params() + 1) as u64;
                     assert_eq!(report.memory[0].results, bytes, "{report}");
                 }
-                plan::realize(&wanted, Span::caller()).unwrap();
+                plan::realize(&targets, Span::caller()).unwrap();
             }
         });
     }

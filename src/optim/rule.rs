@@ -1,11 +1,11 @@
-//! How one parameter moves.
+//! Update rules.
 
 use std::fmt;
 
 use crate::optim::check::Refused;
 use crate::tensor::Tensor;
 
-/// How a parameter moves against its gradient. The options of an optimizer
+/// How a parameter is updated by its gradient. The options of an optimizer
 /// are its rule.
 ///
 /// A rule works on each element by itself, so that it means the same on one
@@ -23,7 +23,7 @@ pub trait Rule: fmt::Debug {
     /// Replaces what [`Rule::momentum`] says, if there is such.
     fn set_momentum(&mut self, _momentum: f64) {}
     /// Whether the options make sense. Where they do not,
-    /// [`Optimizer::step`](crate::optim::Optimizer::step) moves nothing and says so, with the line
+    /// [`Optimizer::step`](crate::optim::Optimizer::step) changes nothing and says so, with the line
     /// that gave them.
     ///
     /// # Errors
@@ -31,8 +31,8 @@ pub trait Rule: fmt::Debug {
     fn check(&self) -> Result<(), Refused> {
         Ok(())
     }
-    /// What is remembered of each parameter: names, and the number that every
-    /// element starts as.
+    /// The state of each parameter: names, and the initial value of every
+    /// element.
     fn state(&self) -> Vec<(&'static str, f64)>;
     /// Numbers of the step, counted from 1, that may differ from step to
     /// step; [`Rule::update`] gets them as tensors of rank 0.
@@ -41,7 +41,7 @@ pub trait Rule: fmt::Debug {
     fn update(&self, at: &UpdateInput) -> Update;
 }
 
-/// A parameter about to move.
+/// The input of an update.
 #[derive(Debug)]
 pub struct UpdateInput<'a> {
     /// The parameter.
@@ -54,7 +54,7 @@ pub struct UpdateInput<'a> {
     pub numbers: &'a [Tensor],
 }
 
-/// A parameter that has moved.
+/// An updated parameter.
 #[derive(Debug)]
 pub struct Update {
     /// The parameter.

@@ -1,4 +1,4 @@
-//! Learning rates that change as training goes on. Values are PyTorch's.
+//! Learning-rate schedules. Values are PyTorch's.
 
 use std::f64::consts::PI;
 
@@ -154,7 +154,7 @@ impl<S: Schedule> Scheduler<S> {
         scheduler
     }
 
-    /// Goes on by a step. Call it after the optimizer's.
+    /// Advances by a step. Call it after the optimizer's.
     #[track_caller]
     pub fn step(&mut self, optimizer: &mut dyn Optimizer) {
         self.step += 1;

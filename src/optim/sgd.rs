@@ -1,11 +1,11 @@
-//! Gradient core.
+//! Stochastic gradient descent.
 
 use crate::optim::check::{Refused, at_least_0};
 use crate::optim::core::OptimizerCore;
 use crate::optim::rule::{Rule, Update, UpdateInput, lr_is_a_field, momentum_is};
 use crate::tensor::options::options;
 
-/// Gradient core, with momentum if wanted (Sutskever et al. 2013).
+/// Gradient descent, optionally with momentum (Sutskever et al. 2013).
 pub type Sgd = OptimizerCore<SgdOpts>;
 
 options! {

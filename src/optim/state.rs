@@ -55,7 +55,7 @@ struct Loaded {
     lr: f64,
     reduction: f64,
     momentum: Option<f64>,
-    /// Steps and what the rule remembers, by parameter.
+    /// Steps and state, by parameter.
     slots: Vec<(u64, Vec<Tensor>)>,
 }
 
@@ -117,7 +117,7 @@ impl<S> Scheduler<S> {
         Ok(state)
     }
 
-    /// Goes on from a saved state. The optimizer's own holds the learning
+    /// Resumes from a saved state. The optimizer's own holds the learning
     /// rates of the moment.
     ///
     /// # Errors
@@ -145,7 +145,7 @@ impl Plateau {
         Ok(state)
     }
 
-    /// Goes on from a saved state.
+    /// Resumes from a saved state.
     ///
     /// # Errors
     /// [`Error::State`](crate::Error::State) with everything that does not

@@ -17,14 +17,14 @@ use crate::plan::key::{alike, body_key};
 use crate::runtime::{Backend, Capabilities, Program, Replay, null};
 use crate::schedule::memory::Params;
 use crate::schedule::{
-    Environment, PlanTemplate, Schedule, Step, StepAction, chunk, rematerialize, schedule,
+    Environment, PlanTemplate, ScheduledGraph, Step, StepAction, chunk, rematerialize, schedule,
 };
 
 /// A graph ready to run: steps with memory assigned, and programs once it runs.
 #[derive(Debug)]
 pub struct Plan {
     /// The steps and the memory.
-    pub schedule: Schedule,
+    pub schedule: ScheduledGraph,
     /// The plans of the repetitions among the steps, by step.
     pub(crate) bodies: HashMap<usize, Arc<Plan>>,
     /// Made by the first run, so that planning alone compiles nothing and
@@ -92,7 +92,7 @@ impl Plan {
     /// Plans within less memory that are kept.
     pub(crate) const MAX_FITTED: usize = 8;
 
-    fn new(schedule: Schedule, bodies: HashMap<usize, Arc<Plan>>) -> Plan {
+    fn new(schedule: ScheduledGraph, bodies: HashMap<usize, Arc<Plan>>) -> Plan {
         Plan {
             schedule,
             bodies,
@@ -118,7 +118,7 @@ impl Plan {
     }
 
     fn named(&self) -> Vec<(NodeId, NodeId)> {
-        let Schedule { graph, steps, memory, .. } = &self.schedule;
+        let ScheduledGraph { graph, steps, memory, .. } = &self.schedule;
         let results = memory.results.iter().map(|result| result.node);
         let arrives = |step: &&Step| matches!(step.action, StepAction::Transfer { .. });
         let arriving = steps.iter().filter(arrives).map(|step| step.outputs[0]);
@@ -186,7 +186,7 @@ impl Plan {
 
     /// Where the steps run and their memory is, some devices more than once.
     fn devices(&self) -> impl Iterator<Item = Device> + '_ {
-        let Schedule { steps, memory, .. } = &self.schedule;
+        let ScheduledGraph { steps, memory, .. } = &self.schedule;
         let results = memory.results.iter().map(|result| result.device);
         let arenas = memory.arenas.iter().map(|arena| arena.0);
         steps.iter().map(|step| step.device).chain(results).chain(arenas)
@@ -323,7 +323,7 @@ pub(crate) fn rechunk(
 }
 
 /// The plan of a schedule, with those of its repetitions.
-fn with_bodies(context: &Context, schedule: Schedule) -> Plan {
+fn with_bodies(context: &Context, schedule: ScheduledGraph) -> Plan {
     let mut bodies = HashMap::new();
     for (number, step) in schedule.steps.iter().enumerate() {
         if let StepAction::Repeat(spec) = &step.action {

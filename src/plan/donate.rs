@@ -15,7 +15,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use crate::ir::collect::{AddressMap, Collected, NodeMap};
 use crate::ir::pending::Cells;
-use crate::ir::{Buffer, Node, NodeId};
+use crate::ir::{DeviceBuffer, Node, NodeId};
 
 /// Ownership of the leaves' memory, by leaf.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ impl LeafMemory {
 struct FallbackReferences {
     nodes: NodeMap<usize>,
     /// Of memory, through nodes that nobody else holds.
-    buffers: AddressMap<*const Buffer, usize>,
+    buffers: AddressMap<*const DeviceBuffer, usize>,
 }
 
 impl FallbackReferences {
@@ -61,7 +61,7 @@ impl FallbackReferences {
     fn of_node(&self, node: &Arc<Node>) -> usize {
         self.nodes.get(&(Arc::as_ptr(node) as usize)).copied().unwrap_or(0)
     }
-    fn of_buffer(&self, buffer: &Arc<Buffer>) -> usize {
+    fn of_buffer(&self, buffer: &Arc<DeviceBuffer>) -> usize {
         self.buffers.get(&Arc::as_ptr(buffer)).copied().unwrap_or(0)
     }
 }
@@ -74,7 +74,7 @@ pub fn leaf_memory(collected: &Collected, cells: &Cells) -> LeafMemory {
     fence(Ordering::Acquire);
     let buffer = |leaf: &Arc<Node>| leaf.value().map(|value| Arc::as_ptr(&value.buffer));
     // By buffer: its first leaf, its views among the leaves, those released.
-    let mut views: AddressMap<*const Buffer, (u32, usize, usize)> = AddressMap::default();
+    let mut views: AddressMap<*const DeviceBuffer, (u32, usize, usize)> = AddressMap::default();
     for ((number, leaf), &released) in (0..).zip(collected.leaves()).zip(&released) {
         let Some(buffer) = buffer(leaf) else { continue };
         let known = views.entry(buffer).or_insert((number, 0, 0));

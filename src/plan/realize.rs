@@ -222,7 +222,7 @@ fn address(node: &Arc<Node>) -> usize {
 }
 
 /// The nodes of which ranges need no memory of their own: packs, what is
-/// target itself, and what several ranges are at least half of.
+/// a target itself, and what several ranges are at least half of.
 fn kept(target: &[Arc<Node>], ranges: &[Option<Arc<Node>>]) -> NodeMap<()> {
     let mut kept: NodeMap<()> = target.iter().map(|node| (address(node), ())).collect();
     let mut covered: NodeMap<(usize, usize)> = NodeMap::default();

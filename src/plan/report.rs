@@ -2,8 +2,8 @@
 //!
 //! A report is made from the same cached plan that realizing uses, so a later
 //! realize of the same graph finds it. Plans are shared between graphs of one
-//! form; lines of the user's program are therefore taken from the graph asked
-//! about, not from the one that the plan was first built for.
+//! form; lines of the user's program are therefore taken from the graph
+//! reported on, not from the one that the plan was first built for.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};

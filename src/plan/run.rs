@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::{Device, Error, Result, Shape, Span};
-use crate::ir::{Buffer, Layout, Leaf, NodeId, Op, Type};
+use crate::ir::{DeviceBuffer, Layout, Leaf, NodeId, Op, Type};
 use crate::plan::build::{CompiledPlan, CompiledStep, Plan};
 use crate::plan::context::{Context, add};
 use crate::plan::debug;
@@ -51,8 +51,8 @@ struct Execution<'a> {
     leaves: &'a [Leaf],
     scalars: &'a [u64],
     line: LineOf<'a>,
-    results: Vec<Arc<Buffer>>,
-    arenas: HashMap<Device, Arc<Buffer>>,
+    results: Vec<Arc<DeviceBuffer>>,
+    arenas: HashMap<Device, Arc<DeviceBuffer>>,
     /// Kernels launched, and bytes that they load and store: counted here, since all
     /// threads share the context's counts.
     launched: Cell<u64>,
@@ -140,7 +140,7 @@ impl<'a> Execution<'a> {
     fn leaf(&self, id: NodeId) -> Leaf {
         let graph = &self.plan.schedule.graph;
         let ty = graph.ty(id);
-        let at = |buffer: &Arc<Buffer>, start: usize| {
+        let at = |buffer: &Arc<DeviceBuffer>, start: usize| {
             let layout = Layout { offset: (start / ty.dtype.size()) as i64, ..Layout::contiguous(&ty.shape) };
             Leaf { buffer: buffer.clone(), layout }
         };

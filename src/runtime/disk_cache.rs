@@ -87,25 +87,30 @@ pub fn put(folder: &Path, key: &str, code: &[u8]) {
     write(folder, &path(folder, key), &pack(key, code)).expect("a folder of a test's");
 }
 
+/// A test's folder, removed when it is dropped.
+#[cfg(test)]
+pub struct TempFolder(pub PathBuf);
+
+#[cfg(test)]
+impl TempFolder {
+    /// A name for a folder of this process, which is not there yet.
+    pub fn new(name: &str) -> TempFolder {
+        let path = std::env::temp_dir().join(format!("kiln-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        TempFolder(path)
+    }
+}
+
+#[cfg(test)]
+impl Drop for TempFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A folder that goes when the test ends.
-    struct TempFolder(PathBuf);
-
-    impl TempFolder {
-        fn new(name: &str) -> TempFolder {
-            let path = std::env::temp_dir().join(format!("kiln-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&path);
-            TempFolder(path)
-        }
-    }
-    impl Drop for TempFolder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     fn made(folder: &Path, key: &str, code: &[u8]) -> bool {
         let mut made = false;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use crate::base::{Device, DeviceKind, Result};
-use crate::ir::{Buffer, Reclaim};
+use crate::ir::{DeviceBuffer, Reclaim};
 use crate::runtime::cpu::pool::HostPool;
 
 /// The pool that all host memory comes from.
@@ -16,7 +16,7 @@ pub fn pool() -> &'static HostPool {
 ///
 /// # Errors
 /// [`crate::base::Error::OutOfMemory`] over the limit or when the system refuses.
-pub fn allocate(bytes: usize) -> Result<Buffer> {
+pub fn allocate(bytes: usize) -> Result<DeviceBuffer> {
     pool().allocate(bytes)
 }
 
@@ -24,7 +24,7 @@ pub fn allocate(bytes: usize) -> Result<Buffer> {
 ///
 /// # Errors
 /// As [`allocate`].
-pub fn upload(data: &[u8]) -> Result<Buffer> {
+pub fn upload(data: &[u8]) -> Result<DeviceBuffer> {
     upload_to(pool(), data)
 }
 
@@ -32,7 +32,7 @@ pub fn upload(data: &[u8]) -> Result<Buffer> {
 ///
 /// # Errors
 /// As [`allocate`].
-pub fn upload_to(pool: &HostPool, data: &[u8]) -> Result<Buffer> {
+pub fn upload_to(pool: &HostPool, data: &[u8]) -> Result<DeviceBuffer> {
     let buffer = pool.allocate(data.len())?;
     // SAFETY: the block is fresh, of `data.len()` bytes, and ours alone.
     unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer.handle as *mut u8, data.len()) };
@@ -41,7 +41,7 @@ pub fn upload_to(pool: &HostPool, data: &[u8]) -> Result<Buffer> {
 
 /// Keeps the block that a pinned one is.
 struct HostPinned {
-    _block: Buffer,
+    _block: DeviceBuffer,
 }
 
 impl Reclaim for HostPinned {
@@ -57,14 +57,14 @@ impl Reclaim for HostPinned {
 ///
 /// # Errors
 /// As [`allocate`].
-pub fn allocate_pinned(bytes: usize) -> Result<Buffer> {
+pub fn allocate_pinned(bytes: usize) -> Result<DeviceBuffer> {
     let block = allocate(bytes)?;
     let handle = block.handle;
-    Ok(Buffer::new(Device::cpu(), bytes, handle, Arc::new(HostPinned { _block: block })))
+    Ok(DeviceBuffer::new(Device::cpu(), bytes, handle, Arc::new(HostPinned { _block: block })))
 }
 
 /// Fills a block of host memory that nothing else sees yet.
-pub fn fill(block: &mut Buffer, write: impl FnOnce(&mut [u8])) {
+pub fn fill(block: &mut DeviceBuffer, write: impl FnOnce(&mut [u8])) {
     assert_eq!(block.device.kind, DeviceKind::Cpu, "only the CPU's blocks are in host memory");
     // SAFETY: the handle is the address of `bytes` bytes, which are this
     // buffer's alone; they are initialised first.
@@ -75,7 +75,7 @@ pub fn fill(block: &mut Buffer, write: impl FnOnce(&mut [u8])) {
 }
 
 /// Fills a block of host memory that nothing else sees yet with as many bytes.
-pub fn fill_from(block: &mut Buffer, data: &[u8]) {
+pub fn fill_from(block: &mut DeviceBuffer, data: &[u8]) {
     assert_eq!(block.device.kind, DeviceKind::Cpu, "only the CPU's blocks are in host memory");
     assert_eq!(block.bytes, data.len());
     // SAFETY: the handle is the address of `bytes` bytes, which are this buffer's
@@ -87,14 +87,14 @@ pub fn fill_from(block: &mut Buffer, data: &[u8]) {
 ///
 /// Blocks are written only by the realize that creates them, before anything
 /// else can see them.
-pub fn bytes(buffer: &Buffer) -> &[u8] {
+pub fn bytes(buffer: &DeviceBuffer) -> &[u8] {
     assert_eq!(buffer.device.kind, DeviceKind::Cpu, "only the CPU's blocks are in host memory");
     bytes_of_pool(buffer)
 }
 
 /// The bytes of a block that a pool of host memory made, whatever its device
 /// is called.
-pub(in crate::runtime) fn bytes_of_pool(buffer: &Buffer) -> &[u8] {
+pub(in crate::runtime) fn bytes_of_pool(buffer: &DeviceBuffer) -> &[u8] {
     // SAFETY: the handle of such a block is the address of `bytes` bytes that
     // live as long as the buffer.
     unsafe { std::slice::from_raw_parts(buffer.handle as *const u8, buffer.bytes) }

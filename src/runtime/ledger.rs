@@ -1,4 +1,4 @@
-//! What a pool has handed out: to whom, since when, and what happened before.
+//! A pool's ledger: live allocations, their labels, and a history of events.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const MAX_EVENTS: usize = 1 << 20;
 /// A block in use.
 #[derive(Clone, Debug)]
 pub struct LiveBlock {
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: u64,
     /// What it holds.
     pub label: Label,
@@ -27,7 +27,7 @@ pub struct Event {
     pub at: Duration,
     /// The pool's name of the block, used again after it is freed.
     pub block: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: u64,
     /// Whether it was handed out, or came back.
     pub allocated: bool,

@@ -27,7 +27,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::{DType, Device, Result, Span};
-use crate::ir::Buffer;
+use crate::ir::DeviceBuffer;
 use crate::kernel::Workload;
 use crate::kernel::lower::attention::AttentionLimits;
 
@@ -53,7 +53,7 @@ pub struct Capabilities {
     /// it reads only there, as one with a single output always may: it then
     /// reads everything at a point before it writes anything there.
     pub multi_output_in_place: bool,
-    /// Bytes that the place of an output is a multiple of.
+    /// The alignment of outputs, in bytes.
     pub output_alignment: usize,
 }
 
@@ -61,7 +61,7 @@ pub struct Capabilities {
 #[derive(Clone, Copy, Debug)]
 pub struct Binding<'a> {
     /// The memory.
-    pub buffer: &'a Buffer,
+    pub buffer: &'a DeviceBuffer,
     /// Where the kernel's element 0 is, in bytes from the buffer's start.
     pub offset: usize,
 }
@@ -70,7 +70,7 @@ pub struct Binding<'a> {
 #[derive(Debug)]
 pub struct DownloadPart<'a> {
     /// The memory.
-    pub buffer: &'a Buffer,
+    pub buffer: &'a DeviceBuffer,
     /// Where in it, in bytes.
     pub start: usize,
     /// Where they go.
@@ -186,13 +186,13 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`crate::base::Error::OutOfMemory`] over the limit or when refused.
-    fn allocate(&self, bytes: usize) -> Result<Buffer>;
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer>;
     /// Uninitialised memory that a copy from the host fills before anything
     /// else uses it: the copy need not wait for what is enqueued.
     ///
     /// # Errors
     /// As [`Backend::allocate`].
-    fn allocate_to_fill(&self, bytes: usize) -> Result<Buffer> {
+    fn allocate_to_fill(&self, bytes: usize) -> Result<DeviceBuffer> {
         self.allocate(bytes)
     }
     /// Host memory from which the device copies by itself; plain host memory
@@ -200,19 +200,19 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// As [`Backend::allocate`].
-    fn allocate_pinned(&self, bytes: usize) -> Result<Buffer> {
+    fn allocate_pinned(&self, bytes: usize) -> Result<DeviceBuffer> {
         host::allocate_pinned(bytes)
     }
     /// Memory holding a copy of `data`.
     ///
     /// # Errors
     /// As [`Backend::allocate`], or the driver's failure.
-    fn upload(&self, data: &[u8]) -> Result<Buffer>;
+    fn upload(&self, data: &[u8]) -> Result<DeviceBuffer>;
     /// The bytes `start..start + out.len()` of a buffer, waiting for them.
     ///
     /// # Errors
     /// The driver's failure; an index out of range that an earlier launch met.
-    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()>;
+    fn download(&self, buffer: &DeviceBuffer, start: usize, out: &mut [u8]) -> Result<()>;
     /// Copies bytes within the device.
     ///
     /// # Errors
@@ -246,7 +246,13 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// As [`Backend::write`].
-    fn write_from(&self, to: Binding<'_>, from: &Arc<Buffer>, start: usize, bytes: usize) -> Result<()> {
+    fn write_from(
+        &self,
+        to: Binding<'_>,
+        from: &Arc<DeviceBuffer>,
+        start: usize,
+        bytes: usize,
+    ) -> Result<()> {
         self.write(to, &host::bytes(from)[start..start + bytes])
     }
     /// Bytes of every part, waiting for all of them at once.

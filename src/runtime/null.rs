@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::{Device, Error, Result};
-use crate::ir::{Buffer, Reclaim};
+use crate::ir::{DeviceBuffer, Reclaim};
 use crate::kernel::Workload;
 use crate::runtime::{Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program};
 
@@ -65,7 +65,7 @@ impl Backend for NullBackend {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
-    fn allocate(&self, bytes: usize) -> Result<Buffer> {
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer> {
         let (ledger, next) = &mut *self.memory.lock();
         if !ledger.admits(bytes as u64) {
             let MemoryStats { allocated, limit, .. } = ledger.stats();
@@ -80,12 +80,12 @@ impl Backend for NullBackend {
         *next += 1;
         ledger.reserve(bytes as u64);
         ledger.allocated(*next, bytes as u64);
-        Ok(Buffer::new(self.name, bytes, *next, self.memory.clone()))
+        Ok(DeviceBuffer::new(self.name, bytes, *next, self.memory.clone()))
     }
-    fn upload(&self, data: &[u8]) -> Result<Buffer> {
+    fn upload(&self, data: &[u8]) -> Result<DeviceBuffer> {
         self.allocate(data.len())
     }
-    fn download(&self, _buffer: &Buffer, _start: usize, out: &mut [u8]) -> Result<()> {
+    fn download(&self, _buffer: &DeviceBuffer, _start: usize, out: &mut [u8]) -> Result<()> {
         out.fill(0);
         Ok(())
     }

@@ -1,17 +1,17 @@
-//! Which of the ways in which a template computes a kernel is fastest: timed when the
-//! kernel is compiled, on memory of nobody, and kept in the folder of compiled kernels.
+//! Autotuning: which variant of a template is fastest for a kernel, timed when the
+//! kernel is compiled, on scratch memory, and kept in the folder of compiled kernels.
 
 use std::path::Path;
 
 use crate::base::Result;
 use crate::base::tuning::chooses_by_timing;
-use crate::ir::Buffer;
+use crate::ir::DeviceBuffer;
 use crate::kernel::{Access, Expr, Kernel, Workload};
 use crate::render::wgsl::memory::accessed_extents;
 use crate::runtime::disk_cache::cached;
 use crate::runtime::{Binding, Bindings, IndexStatus, Program};
 
-/// Ways timed for one kernel: the table's first ones.
+/// Variants timed for one kernel: the table's first ones.
 pub const CANDIDATES: usize = 3;
 /// Launches that are timed together.
 pub const LAUNCHES: usize = 4;
@@ -39,7 +39,7 @@ pub fn fastest(
     found.ok().and_then(|found| found.first().map(|&number| usize::from(number))).unwrap_or(0)
 }
 
-/// The kernel whose ways are timed, if some work is such: on a device that times them by
+/// The kernel whose variants are timed, if some work is such: on a device that times them by
 /// itself, or not.
 pub fn timed(work: &Workload, by_itself: bool) -> Option<&Kernel> {
     work.kernel().filter(|kernel| chooses_by_timing(by_itself) && reads_where_axes_say(kernel))
@@ -63,17 +63,17 @@ fn reads_where_axes_say(kernel: &Kernel) -> bool {
     kernel.exprs.iter().all(|node| known(&node.expr))
 }
 
-/// Operands and results of nobody.
+/// Operands and results for timing.
 #[derive(Debug)]
 pub struct TrialBuffers {
-    inputs: Vec<Buffer>,
-    outputs: Vec<Buffer>,
+    inputs: Vec<DeviceBuffer>,
+    outputs: Vec<DeviceBuffer>,
     scalars: Vec<u64>,
 }
 
 impl TrialBuffers {
     /// Enough for a kernel; `None` if that is too much.
-    pub fn of(kernel: &Kernel, allocate: &dyn Fn(usize) -> Result<Buffer>) -> Option<TrialBuffers> {
+    pub fn of(kernel: &Kernel, allocate: &dyn Fn(usize) -> Result<DeviceBuffer>) -> Option<TrialBuffers> {
         let extents = accessed_extents(kernel).ok()?;
         let sizes = kernel.inputs.iter().zip(extents);
         let inputs: Vec<u64> = sizes.map(|(input, extent)| extent * input.dtype.size() as u64).collect();
@@ -82,7 +82,7 @@ impl TrialBuffers {
         if inputs.iter().chain(&outputs).sum::<u64>() > MOST_BYTES {
             return None;
         }
-        let all = |sizes: &[u64]| -> Option<Vec<Buffer>> {
+        let all = |sizes: &[u64]| -> Option<Vec<DeviceBuffer>> {
             sizes.iter().map(|&bytes| allocate(bytes as usize).ok()).collect()
         };
         Some(TrialBuffers { inputs: all(&inputs)?, outputs: all(&outputs)?, scalars: vec![0; kernel.args] })
@@ -100,7 +100,7 @@ impl TrialBuffers {
     }
 }
 
-fn bound(buffers: &[Buffer]) -> Vec<Binding<'_>> {
+fn bound(buffers: &[DeviceBuffer]) -> Vec<Binding<'_>> {
     buffers.iter().map(|buffer| Binding { buffer, offset: 0 }).collect()
 }
 
@@ -108,20 +108,13 @@ fn bound(buffers: &[Buffer]) -> Vec<Binding<'_>> {
 mod tests {
     use super::*;
     use crate::base::{DType, Device, Error};
+    use crate::runtime::disk_cache::TempFolder;
     use crate::tensor::Tensor;
     use crate::tensor::conv::ConvTransposeOpts;
 
-    /// A folder that goes when the test ends.
-    struct TempFolder(std::path::PathBuf);
-    impl Drop for TempFolder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn the_fastest_is_found_once_for_each_key() {
-        let folder = TempFolder(std::env::temp_dir().join(format!("kiln-tiles-{}", std::process::id())));
+        let folder = TempFolder::new("tiles");
         let mut timed = 0;
         let mut choose = |key: &str, times: [f64; 3]| {
             fastest(Some(&folder.0), key, 3, &mut |number| {
@@ -137,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_fails_is_not_chosen_and_if_all_do_the_table_decides() {
+    fn a_variant_that_fails_is_not_chosen_and_if_all_do_the_table_decides() {
         let fail = || {
             let message = "does not run".into();
             Err(Error::Kernel { kernel: "way".into(), device: Device::wgpu(0), message })

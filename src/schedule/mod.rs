@@ -35,7 +35,7 @@ pub use transfer::{TransferOrigin, TransferReason};
 
 /// What scheduling needs to know besides the graph.
 pub struct Environment<'a> {
-    /// How parameters lie in memory, by number; dense where there is none.
+    /// The layouts of parameters, by number; dense where there is none.
     pub layouts: &'a [Layout],
     /// Whether a parameter's memory may be overwritten, by number.
     pub donated: &'a [bool],
@@ -52,7 +52,7 @@ pub struct Environment<'a> {
 
 /// A graph turned into steps.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub struct ScheduledGraph {
     /// The graph after all rewrites; steps refer to its nodes.
     pub graph: Graph,
     /// What to do, in order.
@@ -101,7 +101,7 @@ pub struct ChunkOrigin {
 /// 7. `order`: groups into steps.
 /// 8. `retain`: activations kept for gradients.
 /// 9. `memory`: values into storages and offsets.
-pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
+pub fn schedule(graph: Graph, environment: &Environment<'_>) -> ScheduledGraph {
     let expand::Expanded { graph, map: expanded, decomposed } =
         expand::expand(graph, environment.capabilities);
     let (graph, simplified) = crate::ir::simplify::simplify(&graph);
@@ -137,7 +137,7 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     debug_check(&kept, || check::check_memory(&kept, &steps, &memory, &params));
     drop(kept);
     let (again, parts) = (HashMap::new(), HashMap::new());
-    let mut schedule = Schedule {
+    let mut schedule = ScheduledGraph {
         graph,
         steps,
         memory,
@@ -154,7 +154,7 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     schedule
 }
 
-impl Schedule {
+impl ScheduledGraph {
     /// For each node of the graph after all rewrites, the node of the given graph that it
     /// comes from: the first, if there are several.
     pub fn origins(&self) -> Renumbering {

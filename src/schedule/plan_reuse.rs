@@ -6,13 +6,13 @@ use crate::ir::{Graph, Layout, NodeId};
 use crate::kernel::{LoweredKernel, Request, Role, lower};
 use crate::schedule::fuse::FusionGroup;
 use crate::schedule::order::{Works, step_of};
-use crate::schedule::{Schedule, Step};
+use crate::schedule::{ScheduledGraph, Step};
 
 /// A schedule whose decisions are reused.
 #[derive(Clone, Copy)]
 pub struct PlanTemplate<'a> {
     /// The schedule.
-    pub schedule: &'a Schedule,
+    pub schedule: &'a ScheduledGraph,
     /// Whether two graphs differ in sizes only, none of which is 0 or 1 in
     /// one of them.
     pub alike: &'a dyn Fn(&Graph, &Graph) -> bool,

@@ -292,7 +292,7 @@ fn scaled(site: CallSite, x: &Tensor, other: OperandValue, alpha: Scalar) -> Res
     Ok(if one { other } else { operators::mul(site.span, [other.into_operand(), alpha.into_operand()]) })
 }
 
-/// The mistake, where a factor's category is above the operands'.
+/// The error, where a factor's category is above the operands'.
 fn refuse_factor(site: CallSite, operands: &[OperandValue], factor: Scalar) -> Option<Tensor> {
     let dtype = common_dtype(operands).unwrap_or(DType::F32);
     let fits = match factor.kind() {

@@ -10,7 +10,7 @@ use crate::tensor::compose::CallSite;
 use crate::tensor::operand::{OperandList, OperandValue};
 use crate::tensor::{Tensor, axis, device_mismatch, operand};
 
-/// Bodies and their mistakes.
+/// Bodies and their errors.
 impl CallSite {
     /// What `body` makes, unless an operand is invalid: then that operand.
     pub fn build(self, operands: &[&Tensor], body: impl FnOnce() -> Result<Tensor>) -> Tensor {
@@ -26,7 +26,7 @@ impl CallSite {
         self.build_or(operands, body, |invalid| (invalid.clone(), invalid))
     }
 
-    /// As [`CallSite::build`] for any number of results; a mistake is one invalid tensor.
+    /// As [`CallSite::build`] for any number of results; an error is one invalid tensor.
     pub fn build_list(self, operands: &[&Tensor], body: impl FnOnce() -> Result<Vec<Tensor>>) -> Vec<Tensor> {
         self.build_or(operands, body, |invalid| vec![invalid])
     }

@@ -341,7 +341,7 @@ fn classify(site: CallSite, x: &Tensor, of_integers: bool, body: impl FnOnce(Ter
     }
 }
 
-/// The mistake, unless the condition is `Bool`.
+/// The error, unless the condition is `Bool`.
 fn boolean(site: CallSite, condition: &Tensor) -> Option<Tensor> {
     let other = condition.dtype() != DType::Bool;
     other.then(|| site.invalid("a bool condition", condition.dtype().name(), &[condition]))

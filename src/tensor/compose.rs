@@ -18,7 +18,7 @@ pub(crate) struct CallSite {
 /// A check of arguments: the tensor to return when it fails.
 pub(crate) type Checked<T> = Result<T, Tensor>;
 
-/// The tensor that a body made, or the mistake that ended it early.
+/// The tensor that a body made, or the error that ended it early.
 pub(crate) fn finish(result: Checked<Tensor>) -> Tensor {
     result.unwrap_or_else(|invalid| invalid)
 }
@@ -30,7 +30,7 @@ impl CallSite {
         CallSite { name, span: Span::caller() }
     }
 
-    /// The tensor that records a mistake in the arguments.
+    /// The tensor that records an error in the arguments.
     pub fn invalid(
         self,
         expected: impl Into<String>,

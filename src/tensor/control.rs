@@ -222,7 +222,7 @@ fn compose(
     unwrap_all(built, count)
 }
 
-/// The tensors, or the mistake in place of each of them.
+/// The tensors, or the error in place of each of them.
 fn unwrap_all(result: Checked<Vec<Tensor>>, count: usize) -> Vec<Tensor> {
     result.unwrap_or_else(|invalid| vec![invalid; count])
 }

@@ -110,7 +110,7 @@ pub use operand::Operand;
 pub use place::Place;
 
 /// A tensor: a node of the graph, computed or not, or the record of a
-/// mistake that flows through later operations until something is asked of it.
+/// error that flows through later operations until something is asked of it.
 ///
 /// # Examples
 /// ```
@@ -126,10 +126,10 @@ pub struct Tensor {
     repr: Result<Arc<Node>, Arc<Invalid>>,
 }
 
-/// Mistakes told at most when they were dropped unseen.
+/// Errors told at most when they were dropped unseen.
 const MOST_TOLD: usize = 100;
 
-/// A mistake in building the graph, and whether anyone has looked at it.
+/// An error in building the graph, and whether anyone has looked at it.
 struct Invalid {
     error: Error,
     seen: AtomicBool,
@@ -146,8 +146,8 @@ impl Drop for Invalid {
     }
 }
 
-/// Whether a message is told for the first time: a mistake in a loop is one
-/// mistake.
+/// Whether a message is told for the first time: an error in a loop is one
+/// error.
 fn is_news(text: &str) -> bool {
     static TOLD: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,8 +162,8 @@ impl Tensor {
         Tensor { repr: Ok(node) }
     }
 
-    /// A tensor that records a mistake. With `KILN_STRICT=1` this panics, so
-    /// that a debugger stops where the mistake is made.
+    /// A tensor that records an error. With `KILN_STRICT=1` this panics, so
+    /// that a debugger stops where the error is made.
     pub(crate) fn invalid(error: impl Into<Error>) -> Tensor {
         let error = error.into();
         assert!(!config::config().strict, "KILN_STRICT: {error}");
@@ -191,10 +191,10 @@ impl Tensor {
         body().unwrap_or_else(Tensor::invalid)
     }
 
-    /// The node, or the mistake that prevented it.
+    /// The node, or the error that prevented it.
     ///
     /// # Errors
-    /// The recorded mistake.
+    /// The recorded error.
     #[doc(hidden)]
     pub fn node(&self) -> Result<&Arc<Node>> {
         self.repr.as_ref().map_err(|invalid| {
@@ -203,10 +203,10 @@ impl Tensor {
         })
     }
 
-    /// Whether building this tensor made no mistake.
+    /// Whether building this tensor made no error.
     ///
     /// # Errors
-    /// The first mistake made on the way.
+    /// The first error made on the way.
     ///
     /// # Examples
     /// ```
@@ -282,7 +282,7 @@ impl Tensor {
         Tensor::invalid(error.with_shapes(shapes))
     }
 
-    /// An invalid tensor for a mistake that `name` finds in its arguments.
+    /// An invalid tensor for an error that `name` finds in its arguments.
     pub(crate) fn invalid_at(
         name: &'static str,
         span: Span,
@@ -379,7 +379,7 @@ impl Tensor {
     /// every device is tested against.
     ///
     /// # Errors
-    /// A recorded mistake, data that is not on the CPU, and those of
+    /// A recorded error, data that is not on the CPU, and those of
     /// [`ir::oracle::evaluate`].
     #[doc(hidden)]
     pub fn oracle(tensors: &[&Tensor]) -> Result<Vec<ir::oracle::Value>> {
@@ -400,7 +400,7 @@ impl Tensor {
     /// The extents, when there are exactly `N`: `let [b, t, d] = x.dims()?`.
     ///
     /// # Errors
-    /// The recorded mistake, or a rank that differs from `N`.
+    /// The recorded error, or a rank that differs from `N`.
     ///
     /// # Examples
     /// ```
@@ -421,7 +421,7 @@ impl Tensor {
     /// The extent of one axis, counted from the end when negative. PyTorch: `Tensor.size`.
     ///
     /// # Errors
-    /// The recorded mistake, or an axis out of range.
+    /// The recorded error, or an axis out of range.
     ///
     /// # Examples
     /// ```

@@ -18,7 +18,7 @@ pub enum OperandValue {
 }
 
 mod sealed {
-    pub trait Sealed {}
+    pub trait SealedOperand {}
 }
 
 /// A tensor, a reference to one, or a Rust number.
@@ -31,30 +31,30 @@ mod sealed {
 /// assert_eq!(x.pow(&x).to_vec::<f32>()?, [1.0, 4.0]);
 /// # Ok::<(), kiln::Error>(())
 /// ```
-pub trait Operand: sealed::Sealed {
+pub trait Operand: sealed::SealedOperand {
     /// The operand, by value.
     fn into_operand(self) -> OperandValue;
 }
 
-impl sealed::Sealed for Tensor {}
+impl sealed::SealedOperand for Tensor {}
 impl Operand for Tensor {
     fn into_operand(self) -> OperandValue {
         OperandValue::Tensor(self)
     }
 }
-impl sealed::Sealed for &Tensor {}
+impl sealed::SealedOperand for &Tensor {}
 impl Operand for &Tensor {
     fn into_operand(self) -> OperandValue {
         OperandValue::Tensor(self.clone())
     }
 }
-impl sealed::Sealed for OperandValue {}
+impl sealed::SealedOperand for OperandValue {}
 impl Operand for OperandValue {
     fn into_operand(self) -> OperandValue {
         self
     }
 }
-impl sealed::Sealed for Scalar {}
+impl sealed::SealedOperand for Scalar {}
 impl Operand for Scalar {
     fn into_operand(self) -> OperandValue {
         OperandValue::Scalar(self)
@@ -63,7 +63,7 @@ impl Operand for Scalar {
 
 macro_rules! scalar_operand {
     ($($t:ty),*) => {$(
-        impl sealed::Sealed for $t {}
+        impl sealed::SealedOperand for $t {}
         impl Operand for $t {
             fn into_operand(self) -> OperandValue { OperandValue::Scalar(Scalar::from(self)) }
         }

@@ -47,7 +47,7 @@ impl Pack {
     /// own piece.
     ///
     /// # Errors
-    /// The first tensor's mistake.
+    /// The first tensor's error.
     pub fn whole(&self, parts: &[Tensor]) -> Result<Tensor> {
         let mut nodes = Vec::with_capacity(parts.len());
         for part in parts {
@@ -123,7 +123,7 @@ impl Pack {
 /// `None` for tensors of different sizes some of which would start where the device's results cannot.
 ///
 /// # Errors
-/// The first tensor's mistake.
+/// The first tensor's error.
 pub(crate) fn side_by_side(site: CallSite, parts: &[Tensor]) -> Result<Option<Tensor>> {
     let ty = parts[0].node()?.ty().clone();
     let alignment = capabilities(&context::current(), ty.device).output_alignment;

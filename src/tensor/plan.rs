@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 /// as well.
 ///
 /// # Errors
-/// The mistake recorded in any of them; within [`crate::with_budget`], that the
+/// The error recorded in any of them; within [`crate::with_budget`], that the
 /// plan needs more.
 ///
 /// # Examples
@@ -40,7 +40,7 @@ fn plan_at(tensors: &[&Tensor], span: Span) -> Result<PlanReport> {
 /// Realizing them under [`crate::with_budget`] of the same does it.
 ///
 /// # Errors
-/// The mistake recorded in any of them; [`crate::Error::OverBudget`], with what
+/// The error recorded in any of them; [`crate::Error::OverBudget`], with what
 /// is in the way and the least budget that would do.
 ///
 /// # Examples
@@ -97,7 +97,7 @@ impl PlanReport {
     /// Why two tensors of the plan are not computed by one kernel; `None` if they are.
     ///
     /// # Errors
-    /// The mistake recorded in either.
+    /// The error recorded in either.
     ///
     /// # Examples
     /// ```

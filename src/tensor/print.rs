@@ -145,7 +145,7 @@ fn values_as_text(site: CallSite, x: &Tensor, opts: PrintOpts) -> Result<String>
 }
 
 /// The values if they are in host memory, else the type and "lazy"; the
-/// mistake, for an invalid tensor. Nothing runs. A precision (`{x:.2}`) is
+/// error, for an invalid tensor. Nothing runs. A precision (`{x:.2}`) is
 /// the number of digits.
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

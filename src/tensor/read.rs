@@ -11,7 +11,7 @@ use crate::tensor::Tensor;
 /// Computes several tensors together, in one plan.
 ///
 /// # Errors
-/// The mistake recorded in any of them, or what [`Tensor::realize`] says.
+/// The error recorded in any of them, or what [`Tensor::realize`] says.
 ///
 /// # Examples
 /// ```
@@ -33,7 +33,7 @@ impl Tensor {
     /// Computes the tensor's value, unless it has one. Every clone sees it.
     ///
     /// # Errors
-    /// The recorded mistake, a meta tensor, an absent device, out of memory,
+    /// The recorded error, a meta tensor, an absent device, out of memory,
     /// an index out of range; nothing that existed is lost.
     ///
     /// # Examples

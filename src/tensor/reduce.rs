@@ -10,7 +10,7 @@ use crate::tensor::lane::{kept, reduced};
 use crate::tensor::spec::IntoShapeSpec;
 
 /// How an operation reduces `x` over `axes`; the axes are gone in the result.
-pub(crate) type Reduction = fn(CallSite, &Tensor, &[usize]) -> Result<Tensor>;
+pub(crate) type ReductionFn = fn(CallSite, &Tensor, &[usize]) -> Result<Tensor>;
 
 macro_rules! reductions {
     ($($(#[doc = $doc:literal])+ $name:ident $keepdim:ident $rule:expr;)*) => {
@@ -250,7 +250,7 @@ impl Tensor {
 }
 
 /// A reduction over the axes named, put back with extent 1 on request.
-pub(crate) fn over(site: CallSite, x: &Tensor, axes: AxisList, keepdim: bool, rule: Reduction) -> Tensor {
+pub(crate) fn over(site: CallSite, x: &Tensor, axes: AxisList, keepdim: bool, rule: ReductionFn) -> Tensor {
     site.build(&[x], || {
         let axes = reduced(site, x, &axes)?;
         let y = rule(site, x, &axes)?;

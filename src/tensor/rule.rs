@@ -65,7 +65,7 @@ pub(crate) fn identity(x: &Tensor, span: Span) -> Tensor {
 }
 
 impl Tensor {
-    /// The node, without looking at a mistake.
+    /// The node, without looking at an error.
     pub(crate) fn peek(&self) -> Option<&Arc<Node>> {
         self.repr.as_ref().ok()
     }

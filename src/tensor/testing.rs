@@ -55,7 +55,7 @@ pub(crate) fn assert_close(x: &Tensor, dims: &[usize], expected: &[f64]) {
     assert_eq!(found.len(), expected.len());
 }
 
-/// The text of the recorded mistake.
+/// The text of the recorded error.
 #[track_caller]
 pub(crate) fn error_text(x: &Tensor) -> String {
     x.check().expect_err("an invalid tensor").to_string()

@@ -45,7 +45,7 @@ impl Content for Tensor {
 }
 
 impl VersionedCell for VarCell {
-    type Held = Tensor;
+    type Contents = Tensor;
     fn versions(&self) -> &Mutex<Versions<Tensor>> {
         &self.0
     }
@@ -90,7 +90,7 @@ impl Var {
     /// Puts `tensor` in.
     ///
     /// # Errors
-    /// The mistake recorded in `tensor` or in what the cell holds, or a shape,
+    /// The error recorded in `tensor` or in what the cell holds, or a shape,
     /// type or device that differs, or a tensor that has a value only inside a
     /// body. The cell then holds what it held.
     ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kiln::base::{Device, Result};
-use kiln::ir::Buffer;
+use kiln::ir::DeviceBuffer;
 use kiln::kernel::{ExprNode, Kernel, Workload};
 use kiln::runtime::cpu::CpuBackend;
 use kiln::runtime::{Backend, Binding, Capabilities, MemoryStats, Program};
@@ -32,13 +32,13 @@ impl Backend for BrokenBackend {
     fn capabilities(&self) -> &Capabilities {
         self.cpu.capabilities()
     }
-    fn allocate(&self, bytes: usize) -> Result<Buffer> {
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer> {
         self.cpu.allocate(bytes)
     }
-    fn upload(&self, data: &[u8]) -> Result<Buffer> {
+    fn upload(&self, data: &[u8]) -> Result<DeviceBuffer> {
         self.cpu.upload(data)
     }
-    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
+    fn download(&self, buffer: &DeviceBuffer, start: usize, out: &mut [u8]) -> Result<()> {
         self.cpu.download(buffer, start, out)
     }
     fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {

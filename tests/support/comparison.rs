@@ -1,7 +1,7 @@
 //! A program on the device under test against the oracle.
 
 use kiln::base::Device;
-use kiln::ir::Buffer;
+use kiln::ir::DeviceBuffer;
 use kiln::ir::oracle::{Bounded, Data, Value};
 use kiln::plan::context::{Context, with_context};
 use kiln::runtime::host;
@@ -104,7 +104,7 @@ fn values(tensors: &[Tensor]) -> Checked<Vec<Value>> {
 }
 
 /// What lies in memory, where the test can see it.
-fn contents(buffer: Option<std::sync::Arc<Buffer>>) -> Option<Vec<u8>> {
+fn contents(buffer: Option<std::sync::Arc<DeviceBuffer>>) -> Option<Vec<u8>> {
     buffer.filter(|buffer| buffer.device == Device::cpu()).map(|buffer| host::bytes(&buffer).to_vec())
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 
 use kiln::base::Device;
 use kiln::ir::collect::collect;
-use kiln::ir::{Buffer, Node};
+use kiln::ir::{DeviceBuffer, Node};
 use kiln::tensor::Tensor;
 use proptest::prelude::*;
 
@@ -191,7 +191,7 @@ pub struct Built {
     /// Values that nobody asks for yet.
     pub inner: Vec<Tensor>,
     /// The memory of the leaves, as far as it is still there.
-    pub memory: Vec<Weak<Buffer>>,
+    pub memory: Vec<Weak<DeviceBuffer>>,
     /// How many leaves share that memory.
     pub leaf_count: usize,
     /// How many of the results are gradients that are no plain number.

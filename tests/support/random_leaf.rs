@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kiln::base::{DType, Kind, Scalar, Shape, Span};
-use kiln::ir::{Buffer, Layout, Leaf, Node, Type};
+use kiln::ir::{DeviceBuffer, Layout, Leaf, Node, Type};
 
 /// Which numbers to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub enum Sharing {
 /// The buffers of a program, so that leaves can share them.
 #[derive(Debug)]
 pub struct Buffers {
-    known: Vec<(DType, usize, Arc<Buffer>)>,
+    known: Vec<(DType, usize, Arc<DeviceBuffer>)>,
     sharing: Sharing,
     /// Added to the offset of every leaf.
     offset: usize,
@@ -75,7 +75,7 @@ impl Buffers {
     }
 
     /// Each buffer once.
-    pub fn all(&self) -> impl Iterator<Item = &Arc<Buffer>> {
+    pub fn all(&self) -> impl Iterator<Item = &Arc<DeviceBuffer>> {
         self.known.iter().map(|(_, _, buffer)| buffer)
     }
 
@@ -90,7 +90,8 @@ impl Buffers {
             Sharing::Never => false,
             Sharing::Always => true,
         };
-        let fits = |known: &&(DType, usize, Arc<Buffer>)| share && known.0 == ty.dtype && known.1 >= count;
+        let fits =
+            |known: &&(DType, usize, Arc<DeviceBuffer>)| share && known.0 == ty.dtype && known.1 >= count;
         let shared = self.known.iter().find(fits);
         let buffer = match shared {
             Some((_, _, buffer)) => buffer.clone(),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use kiln::base::{DType, Dims, Kind as TypeKind, Scalar, Shape, Span};
-use kiln::ir::{AluOp, Buffer, Node, Op, SliceAxis, Type, infer};
+use kiln::ir::{AluOp, DeviceBuffer, Node, Op, SliceAxis, Type, infer};
 
 use super::device;
 use super::random_graph::{Instruction, Kind, Program, Size, Variant};
@@ -63,7 +63,7 @@ impl Construction {
     }
 
     /// The memory of the leaves that may share it.
-    pub fn memory(&self) -> Vec<Weak<Buffer>> {
+    pub fn memory(&self) -> Vec<Weak<DeviceBuffer>> {
         self.buffers.all().map(Arc::downgrade).collect()
     }
 

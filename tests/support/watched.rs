@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kiln::ir::Buffer;
+use kiln::ir::DeviceBuffer;
 use kiln::kernel::Workload;
 use kiln::prelude::*;
 use kiln::runtime::{Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program};
@@ -49,15 +49,15 @@ impl Backend for Watched {
     fn capabilities(&self) -> &Capabilities {
         self.inner.capabilities()
     }
-    fn allocate(&self, bytes: usize) -> kiln::Result<Buffer> {
+    fn allocate(&self, bytes: usize) -> kiln::Result<DeviceBuffer> {
         (self.watch)("allocate")?;
         self.inner.allocate(bytes)
     }
-    fn upload(&self, data: &[u8]) -> kiln::Result<Buffer> {
+    fn upload(&self, data: &[u8]) -> kiln::Result<DeviceBuffer> {
         (self.watch)("upload")?;
         self.inner.upload(data)
     }
-    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> kiln::Result<()> {
+    fn download(&self, buffer: &DeviceBuffer, start: usize, out: &mut [u8]) -> kiln::Result<()> {
         (self.watch)("download")?;
         self.inner.download(buffer, start, out)
     }

@@ -16,7 +16,8 @@ use crate::ir::{BuiltIn, Op};
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 
-/// One application of an operation, seen backwards.
+/// The context of one vector-Jacobian product: an operation, its operands, its result
+/// and the result's cotangent.
 pub(crate) struct VjpContext<'a> {
     /// The user's line of the operation.
     pub site: CallSite,
@@ -26,7 +27,7 @@ pub(crate) struct VjpContext<'a> {
     pub y: &'a Tensor,
     /// The result's cotangent.
     pub g: &'a Tensor,
-    /// Which operands' cotangents are wanted.
+    /// Which operands' cotangents are needed.
     pub needs: &'a [bool],
 }
 
@@ -36,8 +37,8 @@ pub(crate) struct VjpContext<'a> {
 /// An operation that has no gradient.
 pub(crate) fn vjp(op: &Op, p: &VjpContext) -> Result<Vec<Option<Tensor>>> {
     let each = |rule: &dyn Fn(usize) -> Option<Tensor>| -> Result<Vec<Option<Tensor>>> {
-        let wanted = |i: usize| p.needs.get(i).copied().unwrap_or(false);
-        Ok((0..p.x.len()).map(|i| if wanted(i) { rule(i) } else { None }).collect())
+        let needed = |i: usize| p.needs.get(i).copied().unwrap_or(false);
+        Ok((0..p.x.len()).map(|i| if needed(i) { rule(i) } else { None }).collect())
     };
     match op {
         Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) => Ok(Vec::new()),

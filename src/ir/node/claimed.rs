@@ -27,7 +27,7 @@ impl Node {
     /// [`Node::operands`] for whoever computes from them.
     ///
     /// # Errors
-    /// A realize that cannot end before this thread goes on.
+    /// A realize that cannot end before this thread continues.
     pub fn operands_to_compute(&self) -> Result<OperandsGuard<'_>, Deadlock> {
         loop {
             if let Some(operands) = self.operands_now() {
@@ -56,7 +56,7 @@ impl Node {
     /// Waits until nobody computes the node.
     ///
     /// # Errors
-    /// A realize that cannot end before this thread goes on.
+    /// A realize that cannot end before this thread continues.
     pub fn wait(&self) -> Result<(), Deadlock> {
         self.operands_to_compute().map(drop)
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::{DType, Device};
 use crate::ir::alu::AluOp;
-use crate::ir::buffer::{Buffer, Layout, Reclaim};
+use crate::ir::buffer::{DeviceBuffer, Layout, Reclaim};
 
 fn ty() -> Type {
     Type::new([2], DType::F32, Device::cpu())
@@ -18,7 +18,7 @@ fn sum(a: &Arc<Node>, b: &Arc<Node>) -> Arc<Node> {
 }
 
 fn memory(owner: &Arc<Taken>) -> Leaf {
-    let buffer = Buffer::new(Device::cpu(), 8, 0, owner.clone());
+    let buffer = DeviceBuffer::new(Device::cpu(), 8, 0, owner.clone());
     Leaf { buffer: Arc::new(buffer), layout: Layout::contiguous(&ty().shape) }
 }
 

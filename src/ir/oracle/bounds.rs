@@ -391,7 +391,7 @@ fn scatter(
     if !value.ty.dtype.is_float() {
         return Ok(largest.iter().map(|&error| all_or_nothing([error])).collect());
     }
-    // Each update is rounded where it lies.
+    // Each update is rounded in place.
     let count = index.value.ty.shape[usize::from(axis)] + 1;
     let stored = |whole| SumTerms { count, whole, dtype: value.ty.dtype };
     let sizes = run(mode, &magnitudes(base), &magnitudes(updates))?;

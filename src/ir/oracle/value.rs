@@ -26,7 +26,7 @@ pub struct Value {
 }
 
 /// A value in the interpreter, with a bound on how far each element computed
-/// by a device may be off, if asked for.
+/// by a device may be off, if requested.
 #[derive(Clone, Debug)]
 pub(super) struct OracleCell {
     pub value: Rc<Value>,
@@ -47,7 +47,7 @@ impl OracleCell {
     }
     /// The errors of the elements.
     pub fn errors(&self) -> &[f64] {
-        self.error.as_ref().expect("bounds were asked for").data.floats()
+        self.error.as_ref().expect("bounds were requested").data.floats()
     }
 }
 
@@ -112,7 +112,7 @@ impl Value {
         Value::from_view(ty, bytes, &layout)
     }
 
-    /// A value from the bytes of a buffer it lies in as `layout` says.
+    /// A value from the bytes of a buffer and its layout there.
     ///
     /// # Panics
     /// When the layout leaves the buffer.

@@ -18,7 +18,7 @@ pub struct UnsupportedPart {
     pub kernel: Option<usize>,
     /// The kernel's name, or what the memory is for.
     pub name: String,
-    /// The user's line that asked for it, where there is one.
+    /// The user's line that it comes from, where there is one.
     pub at: Option<Span>,
     /// Why.
     pub reason: Unsupported,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::base::{DType, Device, Result};
-use crate::ir::Buffer;
+use crate::ir::DeviceBuffer;
 use crate::kernel::lower::attention::AttentionLimits;
 use crate::kernel::print::text;
 use crate::kernel::{Kernel, Workload};
@@ -40,13 +40,13 @@ impl Backend for Attending {
     fn capabilities(&self) -> &Capabilities {
         &self.1
     }
-    fn allocate(&self, bytes: usize) -> Result<Buffer> {
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer> {
         self.0.allocate(bytes)
     }
-    fn upload(&self, data: &[u8]) -> Result<Buffer> {
+    fn upload(&self, data: &[u8]) -> Result<DeviceBuffer> {
         self.0.upload(data)
     }
-    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
+    fn download(&self, buffer: &DeviceBuffer, start: usize, out: &mut [u8]) -> Result<()> {
         self.0.download(buffer, start, out)
     }
     fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crate::base::{Device, Result};
-use crate::ir::Buffer;
+use crate::ir::DeviceBuffer;
 use crate::kernel::Workload;
 use crate::plan::context::{Context, with_context};
 use crate::runtime::null::{CAPABILITIES, NullBackend};
@@ -28,13 +28,13 @@ impl Backend for Meeting {
     fn capabilities(&self) -> &Capabilities {
         self.null.capabilities()
     }
-    fn allocate(&self, bytes: usize) -> Result<Buffer> {
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer> {
         self.null.allocate(bytes)
     }
-    fn upload(&self, data: &[u8]) -> Result<Buffer> {
+    fn upload(&self, data: &[u8]) -> Result<DeviceBuffer> {
         self.null.upload(data)
     }
-    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
+    fn download(&self, buffer: &DeviceBuffer, start: usize, out: &mut [u8]) -> Result<()> {
         self.null.download(buffer, start, out)
     }
     fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {

@@ -7,12 +7,12 @@ use crate::ir::NodeId;
 use crate::nn::{Layer, ModuleExt, Sequential, TransformerEncoderLayer, TransformerOpts};
 use crate::plan::context::Context;
 use crate::plan::realize::planned;
-use crate::schedule::{Location, Schedule};
+use crate::schedule::{Location, ScheduledGraph};
 use crate::tensor::Tensor;
 
 /// The most bytes of values between steps that must be there at once in the
 /// steps' order, if each step may write over all that it is the last to read.
-fn lower_bound(schedule: &Schedule) -> usize {
+fn lower_bound(schedule: &ScheduledGraph) -> usize {
     let memory = &schedule.memory;
     let bytes = |id: &NodeId| match memory.locations.get(id) {
         Some(Location::Arena(_)) => schedule.graph.ty(*id).bytes(),

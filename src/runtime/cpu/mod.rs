@@ -20,7 +20,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::base::{Device, Error, Result};
-use crate::ir::{Buffer, Custom, Type};
+use crate::ir::{Custom, DeviceBuffer, Type};
 use crate::kernel::horizontal_fusion::fuse_horizontally;
 use crate::kernel::index_set_splitting::split_index_set;
 use crate::kernel::{Contraction, Kernel, Sort, Workload};
@@ -82,13 +82,13 @@ impl Backend for CpuBackend {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
-    fn allocate(&self, bytes: usize) -> Result<Buffer> {
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer> {
         self.pool.allocate(bytes)
     }
-    fn upload(&self, data: &[u8]) -> Result<Buffer> {
+    fn upload(&self, data: &[u8]) -> Result<DeviceBuffer> {
         host::upload_to(&self.pool, data)
     }
-    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
+    fn download(&self, buffer: &DeviceBuffer, start: usize, out: &mut [u8]) -> Result<()> {
         out.copy_from_slice(&host::bytes_of_pool(buffer)[start..start + out.len()]);
         Ok(())
     }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::{Device, Error, Result, process};
 use crate::ir::collect::AddressMap;
-use crate::ir::{Buffer, Reclaim};
+use crate::ir::{DeviceBuffer, Reclaim};
 use crate::runtime::cpu::thresholds::{
     HUGE_PAGE_MIN_BYTES, POOL_FINE_CLASS_BYTES, POOL_SLACK, POOL_SLACK_BYTES,
 };
@@ -70,7 +70,7 @@ impl HostPool {
     /// # Errors
     /// [`Error::OutOfMemory`] over the limit, or when the system refuses even
     /// after the cache was given back to it.
-    pub fn allocate(&self, bytes: usize) -> Result<Buffer> {
+    pub fn allocate(&self, bytes: usize) -> Result<DeviceBuffer> {
         process::whole(self.0.device)?;
         let class = size_class(bytes).ok_or_else(|| self.refused(bytes))?;
         let address = self.take(bytes, class)?;
@@ -78,7 +78,7 @@ impl HostPool {
             // SAFETY: the block has `class >= bytes` bytes and nobody else's eyes.
             unsafe { std::ptr::write_bytes(address as *mut u8, 0xff, bytes) }
         }
-        Ok(Buffer::new(self.0.device, bytes, address, self.0.clone()))
+        Ok(DeviceBuffer::new(self.0.device, bytes, address, self.0.clone()))
     }
 
     /// What the pool holds.
@@ -269,7 +269,7 @@ mod tests {
         let pool = pool();
         let rounds = if cfg!(miri) { 6 } else { 300 };
         let fill = &|seed: usize| {
-            let mut held: Vec<(u8, Buffer)> = Vec::new();
+            let mut held: Vec<(u8, DeviceBuffer)> = Vec::new();
             for round in 0..rounds {
                 let (bytes, mark) = (300 + 100 * ((seed + round) % 3), (8 * round + seed) as u8);
                 let block = pool.allocate(bytes).expect("no limit");
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn a_long_run_of_changing_sizes_holds_little_more_than_was_ever_in_use() {
         let pool = pool();
-        let mut live: Vec<Buffer> = Vec::new();
+        let mut live: Vec<DeviceBuffer> = Vec::new();
         let mut random = 1u64;
         for _ in 0..5_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -384,7 +384,7 @@ mod tests {
         #[test]
         fn the_pool_agrees_with_a_list_of_buffers(actions in prop::collection::vec(action(), 0..60)) {
             let pool = pool();
-            let mut live: Vec<Buffer> = Vec::new();
+            let mut live: Vec<DeviceBuffer> = Vec::new();
             let mut peak = 0u64;
             for action in actions {
                 match action {

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::base::config::config;
 use crate::base::{Device, Error, Result};
-use crate::ir::{Buffer, Reclaim};
+use crate::ir::{DeviceBuffer, Reclaim};
 use crate::render::cuda::plain_matmul::PlainMatmul;
 use crate::render::{GpuTarget, cuda};
 use crate::runtime::cuda::driver::product::CublasProduct;
@@ -137,7 +137,7 @@ impl CudaGpu {
 ///
 /// # Errors
 /// [`Error::OutOfMemory`] over the limit or when the driver refuses.
-pub fn allocate(gpu: &Arc<CudaGpu>, bytes: usize) -> Result<Buffer> {
+pub fn allocate(gpu: &Arc<CudaGpu>, bytes: usize) -> Result<DeviceBuffer> {
     allocate_with(gpu, bytes, |bytes| gpu.driver.allocate(bytes))
 }
 
@@ -149,7 +149,7 @@ pub fn allocate_with(
     gpu: &Arc<CudaGpu>,
     bytes: usize,
     call: impl Fn(usize) -> Outcome<u64>,
-) -> Result<Buffer> {
+) -> Result<DeviceBuffer> {
     // Locked until the block is in the books, so that no two pass the limit.
     let mut ledger = lock(&gpu.ledger);
     if !ledger.admits(bytes as u64) {
@@ -173,7 +173,7 @@ pub fn allocate_with(
     ledger.allocated(pointer, bytes as u64);
     drop(ledger);
     let owner: Arc<dyn Reclaim> = Arc::new(CudaReclaim(Arc::downgrade(gpu)));
-    Ok(Buffer::new(gpu.name, bytes, pointer, owner))
+    Ok(DeviceBuffer::new(gpu.name, bytes, pointer, owner))
 }
 
 /// Takes buffers back for a device that is still there.

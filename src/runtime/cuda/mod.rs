@@ -9,7 +9,7 @@
 //! - [`peers`]: copies from one device to another.
 //! - [`pinned`]: pinned memory of the host, copied from beside kernels.
 //! - [`reports`]: bad indices.
-//! - [`tune`]: the fastest of a template's ways, and a library's.
+//! - [`tune`]: the fastest of a template's variants and the library.
 //! - [`program`]: kernels, launched; users' kernels, on the host.
 
 pub mod driver;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use crate::base::tuning::chooses_by_timing;
 use crate::base::{Device, Result};
-use crate::ir::Buffer;
+use crate::ir::DeviceBuffer;
 use crate::kernel::Workload;
 use crate::render::{self, GpuTarget};
 use crate::runtime::cuda::driver::Outcome;
@@ -111,16 +111,22 @@ impl Backend for CudaBackend {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
-    fn allocate(&self, bytes: usize) -> Result<Buffer> {
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer> {
         gpu::allocate(&self.gpu, bytes)
     }
-    fn allocate_to_fill(&self, bytes: usize) -> Result<Buffer> {
+    fn allocate_to_fill(&self, bytes: usize) -> Result<DeviceBuffer> {
         pinned::allocate_to_fill(&self.gpu, bytes)
     }
-    fn allocate_pinned(&self, bytes: usize) -> Result<Buffer> {
+    fn allocate_pinned(&self, bytes: usize) -> Result<DeviceBuffer> {
         pinned::allocate(&self.gpu, bytes)
     }
-    fn write_from(&self, to: Binding<'_>, from: &Arc<Buffer>, start: usize, bytes: usize) -> Result<()> {
+    fn write_from(
+        &self,
+        to: Binding<'_>,
+        from: &Arc<DeviceBuffer>,
+        start: usize,
+        bytes: usize,
+    ) -> Result<()> {
         if !from.is_pinned() {
             return self.write(to, &host::bytes(from)[start..start + bytes]);
         }
@@ -131,12 +137,12 @@ impl Backend for CudaBackend {
         self.gpu.pinned.forget(to.buffer.handle);
         pinned::stage(&self.gpu, Self::at(to), data)
     }
-    fn upload(&self, data: &[u8]) -> Result<Buffer> {
+    fn upload(&self, data: &[u8]) -> Result<DeviceBuffer> {
         let buffer = self.allocate(data.len())?;
         pinned::stage(&self.gpu, buffer.handle, data)?;
         Ok(buffer)
     }
-    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
+    fn download(&self, buffer: &DeviceBuffer, start: usize, out: &mut [u8]) -> Result<()> {
         if out.is_empty() {
             return Ok(());
         }
@@ -188,7 +194,7 @@ impl Backend for CudaBackend {
         tune::program(&gpu, &reports, work, &self.target)
     }
     fn compiles_in_parallel(&self) -> bool {
-        // Ways are timed one by one.
+        // Variants are timed one by one.
         !chooses_by_timing(false)
     }
     fn describe(&self) -> String {

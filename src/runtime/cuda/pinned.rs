@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::base::{Device, Result};
-use crate::ir::{Buffer, Reclaim};
+use crate::ir::{DeviceBuffer, Reclaim};
 use crate::runtime::cuda::driver::StreamEvent;
 use crate::runtime::cuda::gpu::{CudaGpu, allocate_with, lock};
 use crate::runtime::{Binding, host};
@@ -29,7 +29,7 @@ pub struct Pinned {
     /// Addresses of free blocks, by size.
     free: Mutex<HashMap<usize, Vec<u64>>>,
     /// Blocks that copies still read, oldest first.
-    copies: Mutex<VecDeque<(StreamEvent, Arc<Buffer>)>>,
+    copies: Mutex<VecDeque<(StreamEvent, Arc<DeviceBuffer>)>>,
     /// Device memory that nothing has used since it was allocated to be filled.
     unused: Mutex<HashSet<u64>>,
 }
@@ -38,7 +38,7 @@ pub struct Pinned {
 ///
 /// # Errors
 /// [`crate::base::Error::OutOfMemory`] where the driver refuses.
-pub fn allocate(gpu: &Arc<CudaGpu>, bytes: usize) -> Result<Buffer> {
+pub fn allocate(gpu: &Arc<CudaGpu>, bytes: usize) -> Result<DeviceBuffer> {
     drop(gpu.pinned.settle(gpu));
     let class = bytes.max(SMALLEST).next_power_of_two();
     let known = lock(&gpu.pinned.free).get_mut(&class).and_then(Vec::pop);
@@ -47,14 +47,14 @@ pub fn allocate(gpu: &Arc<CudaGpu>, bytes: usize) -> Result<Buffer> {
         None => gpu.driver.allocate_pinned(class).map_err(|failure| gpu.error("", failure))?,
     };
     let owner = PinnedReclaim { gpu: Arc::downgrade(gpu), class };
-    Ok(Buffer::new(Device::cpu(), bytes, address, Arc::new(owner)))
+    Ok(DeviceBuffer::new(Device::cpu(), bytes, address, Arc::new(owner)))
 }
 
 /// Device memory for a copy from the host to fill.
 ///
 /// # Errors
 /// As [`crate::runtime::cuda::gpu::allocate`].
-pub fn allocate_to_fill(gpu: &Arc<CudaGpu>, bytes: usize) -> Result<Buffer> {
+pub fn allocate_to_fill(gpu: &Arc<CudaGpu>, bytes: usize) -> Result<DeviceBuffer> {
     let buffer = allocate_with(gpu, bytes, |bytes| gpu.driver.allocate_to_fill(bytes))?;
     lock(&gpu.pinned.unused).insert(buffer.handle);
     Ok(buffer)
@@ -88,14 +88,20 @@ pub fn stage(gpu: &Arc<CudaGpu>, to: u64, data: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// The driver's failure.
-pub fn write(gpu: &CudaGpu, to: Binding<'_>, from: &Arc<Buffer>, start: usize, bytes: usize) -> Result<()> {
+pub fn write(
+    gpu: &CudaGpu,
+    to: Binding<'_>,
+    from: &Arc<DeviceBuffer>,
+    start: usize,
+    bytes: usize,
+) -> Result<()> {
     assert!(start + bytes <= from.bytes && to.offset + bytes <= to.buffer.bytes);
     let beside = lock(&gpu.pinned.unused).remove(&to.buffer.handle);
     self::start(gpu, to.buffer.handle + to.offset as u64, from, start..start + bytes, beside)
 }
 
 /// Starts a copy to device memory, which has room for it.
-fn start(gpu: &CudaGpu, to: u64, from: &Arc<Buffer>, range: Range<usize>, beside: bool) -> Result<()> {
+fn start(gpu: &CudaGpu, to: u64, from: &Arc<DeviceBuffer>, range: Range<usize>, beside: bool) -> Result<()> {
     assert!(range.end <= from.bytes && from.is_pinned());
     let source = from.handle + range.start as u64;
     // SAFETY: the range is inside its block, as just checked; nothing writes to a
@@ -109,7 +115,7 @@ fn start(gpu: &CudaGpu, to: u64, from: &Arc<Buffer>, range: Range<usize>, beside
 
 impl Pinned {
     /// Takes out the blocks whose copies are done; to be dropped without a lock.
-    fn settle(&self, gpu: &CudaGpu) -> Vec<(StreamEvent, Arc<Buffer>)> {
+    fn settle(&self, gpu: &CudaGpu) -> Vec<(StreamEvent, Arc<DeviceBuffer>)> {
         let mut copies = lock(&self.copies);
         let done = copies.iter().take_while(|(event, _)| gpu.driver.is_through(event)).count();
         copies.drain(..done).collect()

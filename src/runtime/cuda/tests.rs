@@ -16,7 +16,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::base::{DType, Device, Scalar};
-use crate::ir::Buffer;
+use crate::ir::DeviceBuffer;
 use crate::kernel::{Expr, ExprId, ExprNode, Kernel, Workload};
 use crate::render::cuda::tiles::CudaProductTile;
 use crate::render::shader::Pass;
@@ -152,7 +152,7 @@ fn run_there(
     backend: &CudaBackend,
     program: &dyn Program,
     kernel: &Kernel,
-    inputs: &[Buffer],
+    inputs: &[DeviceBuffer],
     overwritten: Option<u32>,
 ) -> Result<Outcome, String> {
     let outs: Vec<(usize, DType)> = match &kernel.scatter {
@@ -163,8 +163,8 @@ fn run_there(
         Scalar::Int(if kernel.scatter.is_some() { i as i64 % 3 } else { 77 }).cast(dtype)
     };
     let upload = |bytes: &[u8]| backend.upload(bytes).expect("memory for a test");
-    let there: Vec<Buffer> = inputs.iter().map(|input| upload(host::bytes(input))).collect();
-    let mut outputs: Vec<Buffer> = (outs.iter())
+    let there: Vec<DeviceBuffer> = inputs.iter().map(|input| upload(host::bytes(input))).collect();
+    let mut outputs: Vec<DeviceBuffer> = (outs.iter())
         .map(|&(numel, dtype)| {
             let values: Vec<Scalar> = (0..numel).map(|i| start(dtype, i)).collect();
             upload(host::bytes(&buffer(&values, dtype)))
@@ -187,7 +187,7 @@ fn run_there(
     });
     launched.map_err(|error| error.to_string())?;
     let bad_index = backend.sync().is_err();
-    let read = |(buffer, (_, dtype)): (&Buffer, &(usize, DType))| {
+    let read = |(buffer, (_, dtype)): (&DeviceBuffer, &(usize, DType))| {
         let mut bytes = vec![0; buffer.bytes];
         backend.download(buffer, 0, &mut bytes).expect("a download");
         elements(&bytes, *dtype)
@@ -197,7 +197,7 @@ fn run_there(
 
 /// The first difference between the reference and the device.
 fn difference(backend: &CudaBackend, program: &dyn Program, case: &Case) -> Option<String> {
-    let inputs: Vec<Buffer> = case.data.iter().map(|(dtype, values)| buffer(values, *dtype)).collect();
+    let inputs: Vec<DeviceBuffer> = case.data.iter().map(|(dtype, values)| buffer(values, *dtype)).collect();
     let tolerance = if case.rounds { 1e-2 } else { 1e-5 };
     let have = match run_there(backend, program, &case.kernel, &inputs, case.overwritten) {
         Ok(outcome) => outcome,
@@ -310,7 +310,7 @@ fn pinned_memory_is_kept_until_it_is_copied() {
         host::fill(&mut block, |bytes| bytes.fill(value));
         Arc::new(block)
     };
-    let targets: Vec<Buffer> = (0..6u8)
+    let targets: Vec<DeviceBuffer> = (0..6u8)
         .map(|number| {
             let filled = number % 2 == 0;
             let target = if filled { backend.allocate_to_fill(5000) } else { backend.allocate(5000) };

@@ -1,4 +1,4 @@
-//! Which of the ways to compute a kernel is fastest on this device: a template's, or
+//! Which implementation of a kernel is fastest on this device: a template's, or
 //! cuBLASLt ([`crate::runtime::tune`]).
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::runtime::cuda::program::CudaProgram;
 use crate::runtime::cuda::reports::CudaReports;
 use crate::runtime::tune::{CANDIDATES, LAUNCHES, TrialBuffers, fastest, timed};
 
-/// A way to compute a kernel.
+/// An implementation of a kernel.
 #[derive(Clone, Copy, Debug)]
 enum KernelCandidate {
     /// By a template, in one of its sizes.
@@ -33,7 +33,7 @@ struct KernelCandidates<'a> {
     library: Option<LibraryProgram>,
 }
 
-/// Some work compiled: the way found fastest where ways are timed, else by cuBLASLt
+/// Some work compiled: the candidate found fastest where they are timed, else by cuBLASLt
 /// where that is worth it, else as the templates' tables say.
 ///
 /// # Errors
@@ -46,12 +46,12 @@ pub fn program(
 ) -> Result<Arc<dyn Program>> {
     // A template's way that was named is taken.
     let library = plain.choice.is_none().then(|| LibraryProgram::of(gpu, work)).flatten();
-    let ways = KernelCandidates { gpu, reports, work, plain, library };
-    if let Some(way) = ways.fastest() {
-        return ways.program(Some(way));
+    let candidates = KernelCandidates { gpu, reports, work, plain, library };
+    if let Some(candidate) = candidates.fastest() {
+        return candidates.program(Some(candidate));
     }
-    let by_library = ways.library.as_ref().is_some_and(LibraryProgram::is_worth_a_call);
-    ways.program(by_library.then_some(KernelCandidate::Library))
+    let by_library = candidates.library.as_ref().is_some_and(LibraryProgram::is_worth_a_call);
+    candidates.program(by_library.then_some(KernelCandidate::Library))
 }
 
 impl KernelCandidates<'_> {
@@ -71,26 +71,26 @@ impl KernelCandidates<'_> {
     fn fastest(&self) -> Option<KernelCandidate> {
         let kernel = timed(self.work, false)?;
         let choices = cuda::choices(kernel, self.plain).into_iter().take(CANDIDATES);
-        let mut ways: Vec<KernelCandidate> = choices.map(KernelCandidate::Template).collect();
-        ways.extend(self.library.as_ref().map(|_| KernelCandidate::Library));
-        if ways.len() < 2 {
+        let mut candidates: Vec<KernelCandidate> = choices.map(KernelCandidate::Template).collect();
+        candidates.extend(self.library.as_ref().map(|_| KernelCandidate::Library));
+        if candidates.len() < 2 {
             return None;
         }
         let memory = TrialBuffers::of(kernel, &|bytes| allocate(self.gpu, bytes))?;
-        let key = self.key(kernel, &ways);
-        let number = fastest(config().cache_dir.as_deref(), &key, ways.len(), &mut |number| {
-            time(self.gpu, &memory, self.program(Some(ways[number]))?.as_ref())
+        let key = self.key(kernel, &candidates);
+        let number = fastest(config().cache_dir.as_deref(), &key, candidates.len(), &mut |number| {
+            time(self.gpu, &memory, self.program(Some(candidates[number]))?.as_ref())
         });
-        ways.get(number).copied()
+        candidates.get(number).copied()
     }
 
     /// Under which the number of the fastest way is kept.
-    fn key(&self, kernel: &Kernel, ways: &[KernelCandidate]) -> String {
+    fn key(&self, kernel: &Kernel, candidates: &[KernelCandidate]) -> String {
         let driver = &self.gpu.driver;
         let version =
             self.library.as_ref().and_then(|_| driver.library().ok()).map(|library| library.version);
         let text = crate::kernel::print::text(kernel);
-        format!("one of {ways:?}, cuBLASLt {version:?}\n{:?}\n{text}", driver.info)
+        format!("one of {candidates:?}, cuBLASLt {version:?}\n{:?}\n{text}", driver.info)
     }
 }
 

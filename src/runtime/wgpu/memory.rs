@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::base::{Error, Result};
-use crate::ir::{Buffer, Reclaim};
+use crate::ir::{DeviceBuffer, Reclaim};
 use crate::runtime::wgpu::gpu::{WgpuGpu, buffer, lock};
 use crate::runtime::wgpu::program;
 use crate::runtime::{Ledger, MemoryStats, host};
@@ -95,7 +95,7 @@ impl DeviceBlocks {
     /// # Errors
     /// The memory is not of this device but of one that was opened apart from
     /// it, or that was lost before this one was opened.
-    pub fn get(&self, buffer: &Buffer) -> Result<wgpu::Buffer> {
+    pub fn get(&self, buffer: &DeviceBuffer) -> Result<wgpu::Buffer> {
         self.live.get(&buffer.handle).cloned().ok_or_else(|| Error::DeviceUnavailable {
             device: buffer.device,
             reason: "its memory was asked for, but of another opening of the adapter: \
@@ -142,7 +142,7 @@ pub fn is_host_memory(info: &wgpu::AdapterInfo) -> bool {
 ///
 /// # Errors
 /// [`Error::OutOfMemory`] over the limit or when the driver refuses.
-pub fn allocate(gpu: &Arc<WgpuGpu>, bytes: usize) -> Result<Buffer> {
+pub fn allocate(gpu: &Arc<WgpuGpu>, bytes: usize) -> Result<DeviceBuffer> {
     let buffer = allocate_to_fill(gpu, bytes)?;
     if cfg!(debug_assertions) {
         program::poison(gpu, &lock(&gpu.blocks).get(&buffer)?)?;
@@ -154,7 +154,7 @@ pub fn allocate(gpu: &Arc<WgpuGpu>, bytes: usize) -> Result<Buffer> {
 ///
 /// # Errors
 /// As [`allocate`].
-pub fn allocate_to_fill(gpu: &Arc<WgpuGpu>, bytes: usize) -> Result<Buffer> {
+pub fn allocate_to_fill(gpu: &Arc<WgpuGpu>, bytes: usize) -> Result<DeviceBuffer> {
     let class = size_class(bytes as u64);
     let mut blocks = lock(&gpu.blocks);
     if class > blocks.largest || !blocks.ledger.admits(bytes as u64) {
@@ -179,7 +179,7 @@ pub fn allocate_to_fill(gpu: &Arc<WgpuGpu>, bytes: usize) -> Result<Buffer> {
     blocks.live.insert(handle, block);
     blocks.ledger.allocated(handle, bytes as u64);
     let owner: Arc<dyn Reclaim> = Arc::new(WgpuReclaim(Arc::downgrade(gpu)));
-    Ok(Buffer::new(gpu.name, bytes, handle, owner))
+    Ok(DeviceBuffer::new(gpu.name, bytes, handle, owner))
 }
 
 /// A block from the driver; where that refuses, after the cache was given

@@ -8,7 +8,7 @@
 //! - [`queue`]: what is recorded, submitted, read back.
 //! - [`staging`]: what the host writes through.
 //! - [`program`]: kernels, launched.
-//! - [`tune`]: the fastest of a template's ways.
+//! - [`tune`]: the fastest of a template's variants.
 //! - [`copy`]: kernels that only copy or clear, without a shader.
 //! - [`custom`]: users' kernels, on the host.
 
@@ -30,7 +30,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::base::{DType, Device, Result};
-use crate::ir::Buffer;
+use crate::ir::DeviceBuffer;
 use crate::kernel::Workload;
 use crate::render::{Adapter, attention};
 use crate::runtime::wgpu::copy::CopyProgram;
@@ -117,10 +117,10 @@ impl Backend for WgpuBackend {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
-    fn allocate(&self, bytes: usize) -> Result<Buffer> {
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer> {
         memory::allocate(&self.gpu, bytes)
     }
-    fn upload(&self, data: &[u8]) -> Result<Buffer> {
+    fn upload(&self, data: &[u8]) -> Result<DeviceBuffer> {
         let buffer = memory::allocate_to_fill(&self.gpu, data.len())?;
         if !data.is_empty() {
             let block = lock(&self.gpu.blocks).get(&buffer)?;
@@ -128,7 +128,7 @@ impl Backend for WgpuBackend {
         }
         Ok(buffer)
     }
-    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
+    fn download(&self, buffer: &DeviceBuffer, start: usize, out: &mut [u8]) -> Result<()> {
         if out.is_empty() {
             return Ok(());
         }

@@ -17,7 +17,7 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 
 use crate::base::{DType, Device, Error, Scalar};
-use crate::ir::{Buffer, Monoid};
+use crate::ir::{DeviceBuffer, Monoid};
 use crate::kernel::{Expr, ExprNode, Kernel, Workload};
 use crate::plan::context::{Context, with_context};
 use crate::render::{Adapter, GpuTarget};
@@ -58,7 +58,7 @@ fn in_registers(backend: Option<&WgpuBackend>) -> &'static str {
 fn run_there(
     backend: &WgpuBackend,
     kernel: &Kernel,
-    inputs: &[Buffer],
+    inputs: &[DeviceBuffer],
     overwritten: Option<u32>,
 ) -> Option<Outcome> {
     let program = match backend.compile(&Workload::Kernel(kernel.clone())) {
@@ -81,8 +81,8 @@ fn run_there(
         Scalar::Int(if kernel.scatter.is_some() { i as i64 % 3 } else { 77 }).cast(dtype)
     };
     let upload = |bytes: &[u8]| backend.upload(bytes).expect("memory for a test");
-    let there: Vec<Buffer> = inputs.iter().map(|input| upload(host::bytes(input))).collect();
-    let outputs: Vec<Buffer> = (outs.iter())
+    let there: Vec<DeviceBuffer> = inputs.iter().map(|input| upload(host::bytes(input))).collect();
+    let outputs: Vec<DeviceBuffer> = (outs.iter())
         .map(|&(numel, dtype)| {
             let values: Vec<Scalar> = (0..numel).map(|i| start(dtype, i)).collect();
             upload(host::bytes(&buffer(&values, dtype)))
@@ -107,7 +107,7 @@ fn run_there(
         })
         .expect("a launch");
     let bad_index = backend.sync().is_err();
-    let read = |(buffer, (_, dtype)): (&Buffer, &(usize, DType))| {
+    let read = |(buffer, (_, dtype)): (&DeviceBuffer, &(usize, DType))| {
         let mut bytes = vec![0; buffer.bytes];
         backend.download(buffer, 0, &mut bytes).expect("a download");
         elements(&bytes, *dtype)
@@ -127,7 +127,7 @@ fn is_dear(kernel: &Kernel) -> bool {
 
 /// The first difference between the reference and the adapter.
 fn difference(backend: &WgpuBackend, case: &Case) -> Option<String> {
-    let inputs: Vec<Buffer> = case.data.iter().map(|(dtype, values)| buffer(values, *dtype)).collect();
+    let inputs: Vec<DeviceBuffer> = case.data.iter().map(|(dtype, values)| buffer(values, *dtype)).collect();
     let tolerance = if case.rounds { 1e-2 } else { 1e-5 };
     let have = run_there(backend, &case.kernel, &inputs, case.overwritten)?;
     let want = run(&case.kernel, &inputs, By::Reference);

@@ -1,4 +1,4 @@
-//! Which of the ways in which a template computes a kernel is fastest on this adapter
+//! Which variant of a template is fastest on this adapter
 //! ([`crate::runtime::tune`]).
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use super::*;
 use crate::base::{DType, Span};
 use crate::ir::{AluOp, ContractDims, GraphNode, Type, infer};
 use crate::runtime::null;
-use crate::schedule::{Environment, Schedule, schedule};
+use crate::schedule::{Environment, ScheduledGraph, schedule};
 
 fn push(graph: &mut Graph, op: Op, operands: &[NodeId]) -> NodeId {
     let types: Vec<&Type> = operands.iter().map(|&id| graph.ty(id)).collect();
@@ -28,7 +28,7 @@ fn sort(graph: &mut Graph, x: NodeId) -> NodeId {
     push(graph, Op::Sort { axis: 1, descending: false, count }, &[x])
 }
 
-fn scheduled(graph: Graph, donated: &[bool]) -> Schedule {
+fn scheduled(graph: Graph, donated: &[bool]) -> ScheduledGraph {
     let capabilities = |_| null::CAPABILITIES;
     schedule(
         graph,
@@ -44,7 +44,7 @@ fn scheduled(graph: Graph, donated: &[bool]) -> Schedule {
 }
 
 /// A product, sorted twice: five steps in a row, with four values in the arena.
-fn sorted_product() -> Schedule {
+fn sorted_product() -> ScheduledGraph {
     let mut graph = Graph::default();
     let (a, b) = (param(&mut graph, 0, &[16, 8]), param(&mut graph, 1, &[8, 24]));
     let dims = ContractDims { batch: smallvec![], contract: smallvec![(1, 0)], ..ContractDims::default() };
@@ -60,18 +60,18 @@ fn sorted_product() -> Schedule {
 }
 
 /// A negation and a permutation of one parameter, both results.
-fn two_results(donated: bool) -> Schedule {
+fn two_results(donated: bool) -> ScheduledGraph {
     let mut graph = Graph::default();
     let x = param(&mut graph, 0, &[16, 32]);
     graph.outputs = vec![neg(&mut graph, x), sort(&mut graph, x)];
     scheduled(graph, &[donated])
 }
 
-fn steps_of(schedule: &Schedule) -> Vec<String> {
+fn steps_of(schedule: &ScheduledGraph) -> Vec<String> {
     check_steps(&schedule.graph, &schedule.steps)
 }
 
-fn memory_of(schedule: &Schedule, donated: bool) -> Vec<String> {
+fn memory_of(schedule: &ScheduledGraph, donated: bool) -> Vec<String> {
     check_memory(
         &schedule.graph,
         &schedule.steps,
@@ -83,10 +83,10 @@ fn memory_of(schedule: &Schedule, donated: bool) -> Vec<String> {
 /// Plants a bug and asserts that some violation is called this.
 #[track_caller]
 fn found(
-    schedule: Schedule,
-    check: impl Fn(&Schedule) -> Vec<String>,
+    schedule: ScheduledGraph,
+    check: impl Fn(&ScheduledGraph) -> Vec<String>,
     name: &str,
-    bug: impl Fn(&mut Schedule),
+    bug: impl Fn(&mut ScheduledGraph),
 ) {
     assert_eq!(check(&schedule), Vec::<String>::new(), "before the bug");
     let mut broken = schedule;
@@ -99,12 +99,12 @@ fn found(
 }
 
 #[track_caller]
-fn found_in_steps(name: &str, bug: impl Fn(&mut Schedule)) {
+fn found_in_steps(name: &str, bug: impl Fn(&mut ScheduledGraph)) {
     found(sorted_product(), steps_of, name, bug);
 }
 
 #[track_caller]
-fn found_in_memory(name: &str, bug: impl Fn(&mut Schedule)) {
+fn found_in_memory(name: &str, bug: impl Fn(&mut ScheduledGraph)) {
     found(sorted_product(), |schedule| memory_of(schedule, false), name, bug);
 }
 
@@ -188,7 +188,7 @@ fn a_value_outside_its_memory_is_found() {
 
 #[test]
 fn a_result_over_another_is_found() {
-    let check = |schedule: &Schedule| memory_of(schedule, false);
+    let check = |schedule: &ScheduledGraph| memory_of(schedule, false);
     found(two_results(false), check, "still needed", |schedule| {
         let [first, second] = [0, 1].map(|i| schedule.steps[i].outputs[0]);
         let place = schedule.memory.locations[&first];
@@ -199,8 +199,8 @@ fn a_result_over_another_is_found() {
 
 #[test]
 fn a_parameter_overwritten_too_early_is_found() {
-    let check = |schedule: &Schedule| memory_of(schedule, true);
-    let donate = |schedule: &mut Schedule| {
+    let check = |schedule: &ScheduledGraph| memory_of(schedule, true);
+    let donate = |schedule: &mut ScheduledGraph| {
         let first = schedule.steps[0].outputs[0];
         let Location::Result(number, 0) = schedule.memory.locations[&first] else { panic!("a result") };
         schedule.memory.results[number as usize].donated = Some(0);
@@ -225,7 +225,7 @@ fn a_parameter_overwritten_while_it_is_read_elsewhere_is_found() {
     let x = param(&mut graph, 0, &[16, 16]);
     let turned = push(&mut graph, Op::Permute([1, 0].into()), &[x]);
     graph.outputs = vec![neg(&mut graph, turned)];
-    let check = |schedule: &Schedule| memory_of(schedule, true);
+    let check = |schedule: &ScheduledGraph| memory_of(schedule, true);
     found(scheduled(graph, &[true]), check, "while reading it", |schedule| {
         schedule.memory.results[0].donated = Some(0);
     });

@@ -25,7 +25,7 @@ use crate::base::Device;
 use crate::ir::NodeId;
 use crate::schedule::memory::{self, Params};
 use crate::schedule::rematerialize::planned_bytes;
-use crate::schedule::{ChunkOrigin, Environment, Schedule, check, copy_insertion, debug_check, search};
+use crate::schedule::{ChunkOrigin, Environment, ScheduledGraph, check, copy_insertion, debug_check, search};
 
 use region::{ChunkRegion, gcd};
 
@@ -47,14 +47,14 @@ const TRIED: usize = 8;
 /// `target` bytes on a device; if that cannot be reached, as few as were found. `None` if
 /// no chunks save memory.
 pub fn fit(
-    schedule: &Schedule,
+    schedule: &ScheduledGraph,
     environment: &Environment<'_>,
     params: &Params<'_>,
     device: Device,
     target: u64,
-) -> Option<Schedule> {
+) -> Option<ScheduledGraph> {
     let task = ChunkSearch { environment, params, device, target };
-    let mut best: Option<Schedule> = None;
+    let mut best: Option<ScheduledGraph> = None;
     for _ in 0..ROUNDS {
         let now = best.as_ref().unwrap_or(schedule);
         if planned_bytes(&now.memory, device) <= target {
@@ -78,7 +78,7 @@ struct ChunkSearch<'a> {
 impl ChunkSearch<'_> {
     /// One region cut: the first that can be so that the rest fits, or else the
     /// one that saves most. `None` if none saves anything.
-    fn round(&self, schedule: &Schedule) -> Option<Schedule> {
+    fn round(&self, schedule: &ScheduledGraph) -> Option<ScheduledGraph> {
         let mut least = planned_bytes(&schedule.memory, self.device);
         let mut best = None;
         for region in self.regions(schedule) {
@@ -96,8 +96,8 @@ impl ChunkSearch<'_> {
 
     /// The schedule with a region in as few chunks as fit; in as many as are of
     /// any use, if none do.
-    fn cut(&self, schedule: &Schedule, region: &ChunkRegion) -> Option<Schedule> {
-        let mut best: Option<Schedule> = None;
+    fn cut(&self, schedule: &ScheduledGraph, region: &ChunkRegion) -> Option<ScheduledGraph> {
+        let mut best: Option<ScheduledGraph> = None;
         let mut least = planned_bytes(&schedule.memory, self.device);
         for chunks in (1..).map(|power| 1 << power).take_while(|&chunks| chunks <= MAX_CHUNKS) {
             let Some(chunked) = self.in_chunks(schedule, region, chunks) else { break };
@@ -116,14 +116,19 @@ impl ChunkSearch<'_> {
 
     /// The schedule with a region in so many chunks, or fewer if that is as
     /// small as its parts get. `None` if it cannot be cut, or not into so many.
-    fn in_chunks(&self, schedule: &Schedule, region: &ChunkRegion, chunks: usize) -> Option<Schedule> {
+    fn in_chunks(
+        &self,
+        schedule: &ScheduledGraph,
+        region: &ChunkRegion,
+        chunks: usize,
+    ) -> Option<ScheduledGraph> {
         let units = region.units.div_ceil(chunks).next_multiple_of(self.alignment(schedule, region));
         let fits = units < region.units && region.nodes() * region.units.div_ceil(units) <= MAX_NODES;
         fits.then(|| self.chunked(schedule, region, units))
     }
 
     /// So many units that each part starts where a device lets outputs start.
-    fn alignment(&self, schedule: &Schedule, region: &ChunkRegion) -> usize {
+    fn alignment(&self, schedule: &ScheduledGraph, region: &ChunkRegion) -> usize {
         let mut step = 1;
         for id in &region.kept {
             let ty = schedule.graph.ty(*id);
@@ -137,7 +142,7 @@ impl ChunkSearch<'_> {
 
     /// Regions around what is there when most memory is in use: those first that
     /// can be cut into many parts.
-    fn regions(&self, schedule: &Schedule) -> Vec<ChunkRegion> {
+    fn regions(&self, schedule: &ScheduledGraph) -> Vec<ChunkRegion> {
         let graph = &schedule.graph;
         let users = graph.users();
         let seeds = self.seeds(schedule);
@@ -159,7 +164,7 @@ impl ChunkSearch<'_> {
         found
     }
 
-    fn seeds(&self, schedule: &Schedule) -> Vec<NodeId> {
+    fn seeds(&self, schedule: &ScheduledGraph) -> Vec<NodeId> {
         let storages = schedule.memory.storages.iter().filter(|storage| storage.device == self.device);
         let at = |step: usize| {
             storages.clone().filter(move |storage| storage.first <= step && step <= storage.last)
@@ -172,7 +177,7 @@ impl ChunkSearch<'_> {
     }
 
     /// The schedule of the graph with a region in chunks of so many units.
-    fn chunked(&self, schedule: &Schedule, region: &ChunkRegion, units: usize) -> Schedule {
+    fn chunked(&self, schedule: &ScheduledGraph, region: &ChunkRegion, units: usize) -> ScheduledGraph {
         let rewritten = rewrite::rewrite(&schedule.graph, region, units);
         let (graph, placed) = copy_insertion::insert_copies(&rewritten.graph, self.environment.layouts);
         let now = |id: NodeId| rewritten.map[id.index()].map(|id| placed[id.index()]);
@@ -188,7 +193,7 @@ impl ChunkSearch<'_> {
         let several = |device: Device| (self.environment.capabilities)(device).multi_output_in_place;
         let memory = memory::plan(&graph, &steps, self.params, &several);
         debug_check(&graph, || check::check_memory(&graph, &steps, &memory, self.params));
-        Schedule {
+        ScheduledGraph {
             steps,
             memory,
             transfers: schedule
@@ -211,7 +216,7 @@ impl ChunkSearch<'_> {
 
 /// By node of a schedule, the first node of the given graph that it is, or is
 /// a part of. What a composite's body has come to is a part of it.
-fn origins(schedule: &Schedule) -> HashMap<NodeId, NodeId> {
+fn origins(schedule: &ScheduledGraph) -> HashMap<NodeId, NodeId> {
     let mut origins: HashMap<NodeId, NodeId> =
         schedule.chunks.iter().map(|(&id, part)| (id, part.given)).collect();
     for (given, id) in schedule.map.iter().enumerate().rev() {

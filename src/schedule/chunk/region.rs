@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use smallvec::SmallVec;
 
 use crate::ir::{Graph, NodeId, Op};
-use crate::schedule::Schedule;
+use crate::schedule::ScheduledGraph;
 use crate::schedule::chunk::axis::{OperandAxes, operand_axes, summed_axes};
 use crate::schedule::fusion_class::{FusionClass, fusion_class};
 
@@ -29,7 +29,7 @@ pub(super) type Users = [SmallVec<[NodeId; 4]>];
 
 /// The region around a value, along one of its axes: what is connected to it
 /// through values of at least `least` bytes, what is made from those, and
-/// whatever lies between.
+/// whatever is on paths between them.
 /// `None` if one part needs another.
 pub(super) fn grow_from(
     graph: &Graph,
@@ -106,7 +106,7 @@ impl ChunkRegion {
     }
 
     /// Whether some of it is a chunk already.
-    pub fn is_cut(&self, schedule: &Schedule) -> bool {
+    pub fn is_cut(&self, schedule: &ScheduledGraph) -> bool {
         self.axes.keys().chain(self.sums.keys()).any(|id| schedule.chunks.contains_key(id))
     }
 

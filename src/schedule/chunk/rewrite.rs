@@ -76,7 +76,7 @@ struct ChunkRewriter<'a> {
 }
 
 /// What is done to each sum that moves its elements and nothing else: parts are
-/// added up as they lie in the end, so that the sum needs no second memory.
+/// added up in their final layout, so that the sum needs no second memory.
 fn trailing_movement(graph: &Graph, region: &ChunkRegion) -> BTreeMap<NodeId, Vec<NodeId>> {
     let users = graph.users();
     let next = |id: NodeId| {
@@ -241,7 +241,7 @@ impl ChunkRewriter<'_> {
             sum = self.push(self.old.node(moved).op.clone(), &[sum], moved);
         }
         if before.is_none() && !moves.is_empty() {
-            // Stored as it lies in the end, from the first chunk on.
+            // Stored in its final layout, from the first chunk on.
             sum = self.push(Op::Copy(node.ty.device), &[sum], id);
         }
         self.parts.insert(sum, id);
@@ -254,7 +254,7 @@ impl ChunkRewriter<'_> {
         self.sums.insert(id, sum);
     }
 
-    /// A part as it lies in the whole: the axis that parts follow along first.
+    /// A part in the layout of the whole: the axis that parts follow along first.
     fn piece(&mut self, id: NodeId) -> NodeId {
         let part = self.here[&id];
         let Some(order) = self.chunk_order(id) else { return part };
@@ -263,7 +263,7 @@ impl ChunkRewriter<'_> {
         piece
     }
 
-    /// The order of axes in which parts of a value lie one after the other, if
+    /// The order of axes in which parts of a value are contiguous, if
     /// it is not their own.
     fn chunk_order(&self, id: NodeId) -> Option<Axes> {
         let axis = self.region.axes[&id];

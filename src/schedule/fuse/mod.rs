@@ -85,7 +85,7 @@ pub struct Fusion {
 pub struct FusionContext<'a> {
     /// The graph, simplified.
     pub graph: &'a Graph,
-    /// How parameters lie in memory, by number; dense where there is none.
+    /// The layouts of parameters, by number; dense where there is none.
     pub layouts: &'a [Layout],
     /// What each device can do.
     pub capabilities: &'a dyn Fn(Device) -> Capabilities,

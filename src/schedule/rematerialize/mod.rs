@@ -14,7 +14,7 @@ mod trace;
 
 use crate::base::Device;
 use crate::schedule::memory::{self, MemoryPlan, Params};
-use crate::schedule::{Schedule, check, debug_check};
+use crate::schedule::{ScheduledGraph, check, debug_check};
 
 use trace::{StepFacts, Trace};
 
@@ -25,7 +25,7 @@ const ROUNDS: usize = 6;
 #[derive(Debug)]
 pub struct Fitted {
     /// The schedule.
-    pub schedule: Schedule,
+    pub schedule: ScheduledGraph,
     /// By step, the number of the step it was.
     pub from: Vec<usize>,
 }
@@ -33,7 +33,7 @@ pub struct Fitted {
 /// The schedule changed until results and intermediates take at most `target` bytes
 /// on a device, or, where that cannot be reached, as few as were found.
 pub fn fit(
-    schedule: &Schedule,
+    schedule: &ScheduledGraph,
     params: &Params<'_>,
     multi_output_in_place: &dyn Fn(Device) -> bool,
     device: Device,
@@ -49,7 +49,7 @@ pub fn fit(
         let mut found = rebuild::rebuild(schedule, &trace);
         debug_check(&found.graph, || check::check_steps(&found.graph, &found.steps));
         found.memory = memory::plan(&found.graph, &found.steps, params, multi_output_in_place);
-        let Schedule { graph, steps, memory, .. } = &found;
+        let ScheduledGraph { graph, steps, memory, .. } = &found;
         debug_check(graph, || check::check_memory(graph, steps, memory, params));
         let needed = planned_bytes(&found.memory, device);
         if best.as_ref().is_none_or(|best| needed < planned_bytes(&best.schedule.memory, device)) {

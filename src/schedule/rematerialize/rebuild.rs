@@ -8,11 +8,11 @@ use smallvec::SmallVec;
 use crate::ir::{Graph, GraphNode, NodeId, Op};
 use crate::schedule::fusion_class::read_operands;
 use crate::schedule::rematerialize::trace::{Trace, TraceEntry};
-use crate::schedule::{MemoryPlan, Refusal, Schedule, Step};
+use crate::schedule::{MemoryPlan, Refusal, ScheduledGraph, Step};
 
 /// The schedule that a trace of `schedule` stands for; its memory is yet to be
 /// planned.
-pub(super) fn rebuild(schedule: &Schedule, trace: &Trace<'_>) -> Schedule {
+pub(super) fn rebuild(schedule: &ScheduledGraph, trace: &Trace<'_>) -> ScheduledGraph {
     let mut new = Rebuilder {
         old: &schedule.graph,
         graph: Graph::default(),
@@ -38,7 +38,7 @@ pub(super) fn rebuild(schedule: &Schedule, trace: &Trace<'_>) -> Schedule {
     let mut again: HashMap<NodeId, NodeId> =
         again.into_iter().filter_map(|(new, old)| Some((new, now(old)?))).collect();
     again.extend(schedule.recomputed.iter().filter_map(|(&new, &old)| Some((now(new)?, now(old)?))));
-    Schedule {
+    ScheduledGraph {
         steps,
         memory: MemoryPlan::default(),
         transfers: schedule.transfers.iter().filter_map(|(&id, moved)| Some((now(id)?, *moved))).collect(),

@@ -8,7 +8,7 @@ use crate::ir::{NodeId, Op};
 use crate::kernel::Workload;
 use crate::kernel::cost::work_cost;
 use crate::schedule::memory::{ALIGN, fallible};
-use crate::schedule::{Location, Schedule, Step, StepAction};
+use crate::schedule::{Location, ScheduledGraph, Step, StepAction};
 
 /// Scalar operations worth one byte of memory traffic.
 const FLOPS_PER_BYTE: u64 = 8;
@@ -64,7 +64,7 @@ pub(super) struct LiveRanges {
 }
 
 impl StepFacts {
-    pub fn new(schedule: &Schedule) -> StepFacts {
+    pub fn new(schedule: &ScheduledGraph) -> StepFacts {
         let packed = in_packs(schedule);
         let again = schedule.steps.iter().map(|step| recompute_cost(step, &packed)).collect();
         StepFacts { again, over: overwritten(schedule) }
@@ -73,7 +73,7 @@ impl StepFacts {
 
 impl<'a> Trace<'a> {
     /// The schedule as it is, seen from a device's arena.
-    pub fn new(schedule: &Schedule, facts: &'a StepFacts, device: Device) -> Trace<'a> {
+    pub fn new(schedule: &ScheduledGraph, facts: &'a StepFacts, device: Device) -> Trace<'a> {
         let packed = in_packs(schedule);
         let value = |id: NodeId| {
             let ty = schedule.graph.ty(id);
@@ -222,7 +222,7 @@ fn recompute_cost(step: &Step, packed: &[bool]) -> Option<u64> {
 }
 
 /// Of each node, whether it is a pack or part of one.
-fn in_packs(schedule: &Schedule) -> Vec<bool> {
+fn in_packs(schedule: &ScheduledGraph) -> Vec<bool> {
     let graph = &schedule.graph;
     let mut packed = vec![false; graph.nodes.len()];
     for id in graph.ids().filter(|&id| matches!(graph.node(id).op, Op::Pack(_))) {
@@ -233,7 +233,7 @@ fn in_packs(schedule: &Schedule) -> Vec<bool> {
 }
 
 /// By step, which outputs share a storage with which inputs.
-fn overwritten(schedule: &Schedule) -> Vec<Vec<(usize, usize)>> {
+fn overwritten(schedule: &ScheduledGraph) -> Vec<Vec<(usize, usize)>> {
     let mut storage: HashMap<NodeId, usize> = HashMap::new();
     for (number, found) in schedule.memory.storages.iter().enumerate() {
         storage.extend(found.nodes.iter().map(|&node| (node, number)));

@@ -11,7 +11,7 @@ mod rows;
 mod split;
 
 use crate::base::{DType, Scalar};
-use crate::ir::Buffer;
+use crate::ir::DeviceBuffer;
 use crate::kernel::ranges::unchecked;
 use crate::kernel::{Kernel, Workload};
 use crate::plan::context::{Context, with_context};
@@ -36,7 +36,7 @@ pub(in crate::runtime) fn elements(data: &[u8], dtype: DType) -> Vec<Scalar> {
 }
 
 /// A buffer of some elements.
-pub(in crate::runtime) fn buffer(values: &[Scalar], dtype: DType) -> Buffer {
+pub(in crate::runtime) fn buffer(values: &[Scalar], dtype: DType) -> DeviceBuffer {
     let raw = values.iter().flat_map(|v| v.to_bits(dtype).to_le_bytes()[..dtype.size()].to_vec());
     host::upload(&raw.collect::<Vec<u8>>()).unwrap()
 }
@@ -54,12 +54,12 @@ pub(in crate::runtime) enum By {
 }
 
 /// Runs a kernel.
-pub(in crate::runtime) fn run(kernel: &Kernel, inputs: &[Buffer], by: By) -> Outcome {
+pub(in crate::runtime) fn run(kernel: &Kernel, inputs: &[DeviceBuffer], by: By) -> Outcome {
     let outs: Vec<(usize, DType)> = match &kernel.scatter {
         Some(scatter) => vec![(scatter.numel, scatter.dtype)],
         None => kernel.stores.iter().map(|store| (store.numel, store.dtype)).collect(),
     };
-    let mut outputs: Vec<Buffer> = outs
+    let mut outputs: Vec<DeviceBuffer> = outs
         .iter()
         .map(|&(numel, dtype)| {
             // What nothing writes stays recognisable; a scatter needs a base.
@@ -95,7 +95,7 @@ pub(in crate::runtime) fn run(kernel: &Kernel, inputs: &[Buffer], by: By) -> Out
         }
         By::Pieces(_) => LoopProgram::new(kernel, 1).launch(&bindings).unwrap(),
     }
-    let read = |(buffer, (_, dtype)): (&Buffer, &(usize, DType))| elements(host::bytes(buffer), *dtype);
+    let read = |(buffer, (_, dtype)): (&DeviceBuffer, &(usize, DType))| elements(host::bytes(buffer), *dtype);
     Outcome { outputs: outputs.iter().zip(&outs).map(read).collect(), bad_index: status.take().is_some() }
 }
 
@@ -115,7 +115,7 @@ pub(in crate::runtime) fn close(a: Scalar, b: Scalar, tolerance: f64) -> bool {
 /// the output over an input where that is asked for and checks no index that needs no check.
 fn difference(
     kernel: &Kernel,
-    inputs: &[Buffer],
+    inputs: &[DeviceBuffer],
     overwritten: Option<u32>,
     tolerance: f64,
 ) -> Option<String> {
@@ -178,7 +178,7 @@ fn rows_pass_the_cache_by() {
         // The operation that computes the result stores it, also where that lies over the input.
         assert!(tile.contains(" at out0"), "{text}");
         let kernel = report.kernels[0].work().kernel().expect("a kernel");
-        let inputs: Vec<Buffer> =
+        let inputs: Vec<DeviceBuffer> =
             kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
         for overwritten in [None, Some(0)] {
             assert_eq!(difference(kernel, &inputs, overwritten, 0.0), None, "{overwritten:?}");
@@ -281,7 +281,7 @@ fn pieces_of_rows_are_written_in_place() {
         let values = numbers(input.numel, 7 + 24 * number).into_iter().map(|x| Scalar::Float(x.into()));
         buffer(&values.collect::<Vec<_>>(), input.dtype)
     });
-    let inputs: Vec<Buffer> = buffers.collect();
+    let inputs: Vec<DeviceBuffer> = buffers.collect();
     let whole = kernel.inputs.iter().position(|input| input.numel == rows * cols).expect("x") as u32;
     for overwritten in [None, Some(whole)] {
         assert_eq!(difference(kernel, &inputs, overwritten, 0.0), None, "{overwritten:?}");
@@ -313,7 +313,7 @@ fn ramp(shape: &[usize]) -> Tensor {
 }
 
 /// Values of a buffer, none like its neighbours.
-fn values(numel: usize, dtype: DType) -> Buffer {
+fn values(numel: usize, dtype: DType) -> DeviceBuffer {
     let values = (0..numel).map(|i| Scalar::Float((i * 31 % 997) as f64 / 64.0));
     buffer(&values.collect::<Vec<_>>(), dtype)
 }
@@ -328,7 +328,8 @@ fn kernel(y: &Tensor) -> (Kernel, String) {
 
 /// How a kernel's results differ from the reference's, if they do.
 fn wrong(kernel: &Kernel, overwritten: Option<u32>) -> Option<String> {
-    let inputs: Vec<Buffer> = kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
+    let inputs: Vec<DeviceBuffer> =
+        kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
     difference(kernel, &inputs, overwritten, 1e-5)
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use smallvec::SmallVec;
 
 use crate::base::{CowArc, DType, Scalar};
-use crate::ir::{AluOp, Buffer, Monoid};
+use crate::ir::{AluOp, DeviceBuffer, Monoid};
 use crate::kernel::{
     Access, Affine, AxisId, Dynamic, Expr, ExprId, ExprNode, Guard, Kernel, KernelInput, KernelStore,
     LoopAxis, Within,
@@ -390,7 +390,8 @@ impl Case {
         if self.kernel.stores.is_empty() && self.kernel.scatter.is_none() {
             return Ok(());
         }
-        let inputs: Vec<Buffer> = self.data.iter().map(|(dtype, values)| buffer(values, *dtype)).collect();
+        let inputs: Vec<DeviceBuffer> =
+            self.data.iter().map(|(dtype, values)| buffer(values, *dtype)).collect();
         let tolerance = if self.rounds { 1e-2 } else { 1e-5 };
         match difference(&self.kernel, &inputs, self.overwritten, tolerance) {
             None => Ok(()),

@@ -2,7 +2,7 @@
 
 use super::{difference, kernel, ramp, values, wrong};
 use crate::base::{DType, Device};
-use crate::ir::Buffer;
+use crate::ir::DeviceBuffer;
 use crate::runtime::cpu::micro::{Level, level};
 use crate::tensor::Tensor;
 use crate::tensor::interpolate::{InterpolateMode, InterpolateOpts};
@@ -49,7 +49,8 @@ fn vectors_that_stay_are_loaded_before_the_rows() {
     let (before, rows) = text.split_once("for i0").expect("a loop over rows");
     assert_eq!((before.matches("= load").count(), rows.matches("advances by").count()), (3, 2), "{text}");
     let kernel = report.kernels[0].work().kernel().expect("a kernel");
-    let inputs: Vec<Buffer> = kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
+    let inputs: Vec<DeviceBuffer> =
+        kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
     assert_eq!(difference(kernel, &inputs, None, 1e-5), None);
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::base::{DType, Scalar};
-use crate::ir::{Buffer, Monoid};
+use crate::ir::{DeviceBuffer, Monoid};
 use crate::kernel::{
     Access, Affine, AxisId, Expr, ExprId, ExprNode, Guard, Kernel, KernelInput, KernelStore, LoopAxis,
 };
@@ -20,10 +20,10 @@ fn cramped() -> GpuTarget {
 }
 
 /// What the parts of a kernel leave, one after the other.
-fn run_parts(split: &KernelSequence, kernel: &Kernel, inputs: &[Buffer]) -> Outcome {
+fn run_parts(split: &KernelSequence, kernel: &Kernel, inputs: &[DeviceBuffer]) -> Outcome {
     let memory = |bytes: usize| host::upload(&vec![0xff; bytes]).unwrap();
-    let scratch: Vec<Buffer> = split.scratch.iter().map(|&bytes| memory(bytes)).collect();
-    let outputs: Vec<Buffer> =
+    let scratch: Vec<DeviceBuffer> = split.scratch.iter().map(|&bytes| memory(bytes)).collect();
+    let outputs: Vec<DeviceBuffer> =
         kernel.stores.iter().map(|store| memory(store.numel * store.dtype.size())).collect();
     let bind = |place: &PassBuffer| Binding {
         buffer: match place {
@@ -41,7 +41,7 @@ fn run_parts(split: &KernelSequence, kernel: &Kernel, inputs: &[Buffer]) -> Outc
         let bindings = Bindings { inputs: &inputs, outputs: &outputs, scalars: &[], status: &status };
         reference::run(&part.kernel, &bindings);
     }
-    let read = |(buffer, store): (&Buffer, &KernelStore)| elements(host::bytes(buffer), store.dtype);
+    let read = |(buffer, store): (&DeviceBuffer, &KernelStore)| elements(host::bytes(buffer), store.dtype);
     let outputs = outputs.iter().zip(&kernel.stores).map(read).collect();
     Outcome { outputs, bad_index: status.take().is_some() }
 }
@@ -49,7 +49,7 @@ fn run_parts(split: &KernelSequence, kernel: &Kernel, inputs: &[Buffer]) -> Outc
 /// The first difference between a kernel and its parts; the number of parts.
 fn difference(
     kernel: &Kernel,
-    inputs: &[Buffer],
+    inputs: &[DeviceBuffer],
     target: &GpuTarget,
     tolerance: f64,
 ) -> Result<usize, String> {
@@ -85,7 +85,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     if case.kernel.stores.is_empty() {
         return Ok(());
     }
-    let inputs: Vec<Buffer> = case.data.iter().map(|(dtype, values)| buffer(values, *dtype)).collect();
+    let inputs: Vec<DeviceBuffer> = case.data.iter().map(|(dtype, values)| buffer(values, *dtype)).collect();
     let tolerance = if case.rounds { 1e-2 } else { 1e-5 };
     difference(&case.kernel, &inputs, &cramped(), tolerance).map(|_| ()).map_err(TestCaseError::fail)
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::{device, run_there, tiles};
 use crate::base::{DType, Scalar};
-use crate::ir::Buffer;
+use crate::ir::DeviceBuffer;
 use crate::kernel::{Kernel, Workload};
 use crate::plan::context::{Context, with_context};
 use crate::render::cuda::tiles::CudaProductTile;
@@ -179,10 +179,10 @@ fn the_text_agrees_with_the_reference() {
     let program =
         CudaProgram::with_text(gpu, reports, work.clone(), target, rewrite).expect("a text that compiles");
     let value = |i: usize| Scalar::Int((i * 7 + i / 11 * 3) as i64 % 5 - 2);
-    let input = |numel: usize, dtype: DType| -> Buffer {
+    let input = |numel: usize, dtype: DType| -> DeviceBuffer {
         buffer(&(0..numel).map(|i| value(i).cast(dtype)).collect::<Vec<_>>(), dtype)
     };
-    let inputs: Vec<Buffer> = kernel.inputs.iter().map(|own| input(own.numel, own.dtype)).collect();
+    let inputs: Vec<DeviceBuffer> = kernel.inputs.iter().map(|own| input(own.numel, own.dtype)).collect();
     let have = run_there(&backend, &program, kernel, &inputs, None).expect("a launch");
     let want = run(kernel, &inputs, By::Reference);
     let same = |(want, have): (&Scalar, &Scalar)| want.as_f64() == have.as_f64();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{grouped, numbers, opts};
 use crate::base::{DType, Device, Scalar};
-use crate::ir::Buffer;
+use crate::ir::DeviceBuffer;
 use crate::kernel::Workload;
 use crate::plan::context::{Context, with_context};
 use crate::runtime::Backend;
@@ -200,7 +200,7 @@ fn outcome(backend: &CudaBackend, work: &Workload, rewrite: &dyn Fn(&str) -> Str
     let Workload::Kernel(kernel) = work else { panic!("attention is a kernel") };
     let (gpu, reports) = (backend.gpu.clone(), backend.reports.clone());
     let program = CudaProgram::with_text(gpu, reports, work.clone(), backend.target.clone(), rewrite);
-    let inputs: Vec<Buffer> = (kernel.inputs.iter())
+    let inputs: Vec<DeviceBuffer> = (kernel.inputs.iter())
         .map(|input| {
             let value = |i: usize| Scalar::Float(((i * 37 + i / 11 * 53) % 101) as f64 / 50.0 - 1.0);
             buffer(&(0..input.numel).map(value).collect::<Vec<_>>(), input.dtype)
