@@ -21,7 +21,8 @@ use crate::kernel::contraction::as_reduction;
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{
-    self, AbsoluteDifference, Fill, Operand, Order, Output, Pair, Problem, SquaredDifference,
+    self, AbsoluteDifference, Bf16x2, GemmOperand, GemmOutput, GemmProblem, PackOrder, PackRequest,
+    SquaredDifference,
 };
 use crate::runtime::cpu::memory::BufferView;
 use crate::runtime::cpu::thresholds::{
@@ -52,7 +53,7 @@ pub(super) enum OperandSource {
     /// An input, read in place.
     Strided { input: u32, strides: Strides },
     /// Something that writes blocks.
-    Packed { writer: BlockWriter, order: Order },
+    Packed { writer: BlockWriter, order: PackOrder },
 }
 
 /// What writes blocks of an operand.
@@ -194,11 +195,14 @@ pub(super) fn side(
     if depth_is_contiguous(&depth_last, &axes) {
         return OperandSource::Packed {
             writer: BlockWriter::new(&depth_last, axes, roots[0]),
-            order: Order::Depth,
+            order: PackOrder::KContiguous,
         };
     }
     let (rows_last, axes, roots) = flat(&bare, [batch, depth, rows], &[value]);
-    OperandSource::Packed { writer: BlockWriter::new(&rows_last, axes, roots[0]), order: Order::Rows }
+    OperandSource::Packed {
+        writer: BlockWriter::new(&rows_last, axes, roots[0]),
+        order: PackOrder::RowContiguous,
+    }
 }
 
 /// What writes blocks of a value: batch, lines and elements of a line are so many axes each.
@@ -327,7 +331,7 @@ impl ContractionProgram {
         }
     }
 
-    fn run<T: gemm::Element>(&self, bindings: &Bindings<'_>) {
+    fn run<T: gemm::GemmElement>(&self, bindings: &Bindings<'_>) {
         let (fill_a, fill_b) = (self.a.filler::<T>(bindings), self.b.filler::<T>(bindings));
         let (batch_a, batch_b) = (self.a.offsets(), self.b.offsets());
         let a = self.a.operand(bindings, &batch_a, fill_a.as_deref());
@@ -337,19 +341,25 @@ impl ContractionProgram {
 
     fn run_pairs(&self, bindings: &Bindings<'_>) {
         let [a, b] = [&self.a, &self.b].map(|side| Bf16Operand::new(side, self.k, bindings));
-        let (fill_a, fill_b) = (|fill: Fill<Pair>| a.fill(fill), |fill: Fill<Pair>| b.fill(fill));
+        let (fill_a, fill_b) =
+            (|fill: PackRequest<Bf16x2>| a.fill(fill), |fill: PackRequest<Bf16x2>| b.fill(fill));
         let (batch_a, batch_b) = (|batch: usize| a.offset(batch), |batch: usize| b.offset(batch));
         let operands = [a.operand(&batch_a, &fill_a), b.operand(&batch_b, &fill_b)];
         self.multiply(bindings, self.k.div_ceil(2), operands);
     }
 
     /// Multiplies operands of so many depths.
-    fn multiply<T: gemm::Element>(&self, bindings: &Bindings<'_>, k: usize, [a, b]: [Operand<'_, T>; 2]) {
+    fn multiply<T: gemm::GemmElement>(
+        &self,
+        bindings: &Bindings<'_>,
+        k: usize,
+        [a, b]: [GemmOperand<'_, T>; 2],
+    ) {
         let drained = match &self.out {
             ResultTarget::Blocks(program) => Some(program.launch(bindings)),
             ResultTarget::Strided(_) => None,
         };
-        let drain = |block: gemm::Block<T>| {
+        let drain = |block: gemm::OutputBlock<T>| {
             if let Some(program) = &drained {
                 let lines = StridedBlock { start: block.ptr.cast(), line: block.ld, lane: size_of::<T>() };
                 program.run(block.batch, block.rows, block.cols, lines);
@@ -360,15 +370,15 @@ impl ContractionProgram {
             ResultTarget::Blocks(_) => 0,
         };
         let out = match &self.out {
-            ResultTarget::Strided(strides) => Output::Strided {
+            ResultTarget::Strided(strides) => GemmOutput::Strided {
                 ptr: element(&bindings.outputs[0], strides.offset),
                 row_stride: strides.row as isize,
                 col_stride: strides.col as isize,
                 batch: &batch_out,
             },
-            ResultTarget::Blocks(_) => Output::Blocks(&drain),
+            ResultTarget::Blocks(_) => GemmOutput::Blocks(&drain),
         };
-        let problem = Problem { batch: self.batch, m: self.m, n: self.n, k, a, b, out };
+        let problem = GemmProblem { batch: self.batch, m: self.m, n: self.n, k, a, b, out };
         // SAFETY: the kernel's accesses lie inside its buffers, outputs do not
         // overlap inputs of a contraction, and block programs write what they
         // are asked for.
@@ -434,17 +444,17 @@ impl OperandSource {
     }
 
     /// What writes blocks of the operand, if anything does.
-    pub(super) fn filler<'a, T: gemm::Element>(
+    pub(super) fn filler<'a, T: gemm::GemmElement>(
         &'a self,
         bindings: &Bindings<'a>,
-    ) -> Option<Box<dyn Fn(Fill<T>) + Sync + 'a>> {
+    ) -> Option<Box<dyn Fn(PackRequest<T>) + Sync + 'a>> {
         let OperandSource::Packed { writer, order } = self else { return None };
         let (write, order) = (writer.on(bindings), *order);
-        Some(Box::new(move |fill: Fill<T>| {
+        Some(Box::new(move |fill: PackRequest<T>| {
             let to = StridedBlock { start: fill.to.cast(), line: fill.ld, lane: size_of::<T>() };
             match order {
-                Order::Depth => write(fill.batch, fill.rows, fill.depth, to),
-                Order::Rows => write(fill.batch, fill.depth, fill.rows, to),
+                PackOrder::KContiguous => write(fill.batch, fill.rows, fill.k, to),
+                PackOrder::RowContiguous => write(fill.batch, fill.k, fill.rows, to),
             }
         }))
     }
@@ -454,16 +464,16 @@ impl OperandSource {
         &self,
         bindings: &Bindings<'_>,
         batch: &'a (dyn Fn(usize) -> isize + Sync),
-        fill: Option<&'a (dyn Fn(Fill<T>) + Sync)>,
-    ) -> Operand<'a, T> {
+        fill: Option<&'a (dyn Fn(PackRequest<T>) + Sync)>,
+    ) -> GemmOperand<'a, T> {
         match (self, fill) {
-            (OperandSource::Strided { input, strides }, _) => Operand::Strided {
+            (OperandSource::Strided { input, strides }, _) => GemmOperand::Strided {
                 ptr: element::<T>(&bindings.inputs[*input as usize], strides.offset),
                 row_stride: strides.row as isize,
-                depth_stride: strides.col as isize,
+                k_stride: strides.col as isize,
                 batch,
             },
-            (OperandSource::Packed { order, .. }, Some(fill)) => Operand::Packed { order: *order, fill },
+            (OperandSource::Packed { order, .. }, Some(fill)) => GemmOperand::Packed { order: *order, fill },
             (OperandSource::Packed { .. }, None) => panic!("a packed operand has a program"),
         }
     }

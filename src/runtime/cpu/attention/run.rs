@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::runtime::Bindings;
 use crate::runtime::cpu::attention::{AttentionProgram, AttentionSizes, Mask};
 use crate::runtime::cpu::contraction::{ResultSink, WriteBlockFn};
-use crate::runtime::cpu::gemm::{self, Fill, Operand, Output, Problem, scratch};
+use crate::runtime::cpu::gemm::{self, GemmOperand, GemmOutput, GemmProblem, PackRequest, scratch};
 use crate::runtime::cpu::micro::softmax::{self, QUERY_LANES, RescaledRows, SoftmaxBlock};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::thresholds::{
@@ -17,8 +17,8 @@ use crate::runtime::cpu::tile::product::StridedBlock;
 struct AttentionLaunch<'a> {
     of: &'a AttentionProgram,
     queries: Box<WriteBlockFn<'a>>,
-    keys: Operand<'a, f32>,
-    values: Operand<'a, f32>,
+    keys: GemmOperand<'a, f32>,
+    values: GemmOperand<'a, f32>,
     mask: Option<(Box<WriteBlockFn<'a>>, &'a Mask)>,
     to: ResultSink<'a>,
 }
@@ -66,7 +66,7 @@ struct QueryBlock {
 
 impl AttentionLayout {
     fn of(extents: &AttentionSizes) -> AttentionLayout {
-        let rows = gemm::even(extents.rows, ATTENTION_QUERIES, QUERY_LANES);
+        let rows = gemm::even_split(extents.rows, ATTENTION_QUERIES, QUERY_LANES);
         AttentionLayout {
             rows,
             keys: ATTENTION_KEYS.min(extents.keys),
@@ -181,20 +181,20 @@ impl AttentionLaunch<'_> {
         scratch: &AttentionScratch,
     ) {
         let at = [block.batch, keys.start, 0];
-        let fill = |fill: Fill<f32>| self.keys.request(at, fill);
-        let problem = Problem {
+        let fill = |fill: PackRequest<f32>| self.keys.request(at, fill);
+        let problem = GemmProblem {
             batch: 1,
             m: keys.len(),
             n: layout.rows,
             k: self.of.extents.depth,
-            a: self.keys.part(at, &fill),
-            b: Operand::Strided {
+            a: self.keys.sub_operand(at, &fill),
+            b: GemmOperand::Strided {
                 ptr: scratch.queries,
                 row_stride: layout.query as isize,
-                depth_stride: 1,
+                k_stride: 1,
                 batch: &|_| 0,
             },
-            out: Output::Strided {
+            out: GemmOutput::Strided {
                 ptr: scratch.scores,
                 row_stride: layout.scores as isize,
                 col_stride: 1,
@@ -258,20 +258,20 @@ impl AttentionLaunch<'_> {
         let first = keys.start == 0;
         let to = if first { scratch.result } else { scratch.partial };
         let at = [block.batch, 0, keys.start];
-        let fill = |fill: Fill<f32>| self.values.request(at, fill);
-        let problem = Problem {
+        let fill = |fill: PackRequest<f32>| self.values.request(at, fill);
+        let problem = GemmProblem {
             batch: 1,
             m: block.rows.len(),
             n: columns,
             k: keys.len(),
-            a: Operand::Strided {
+            a: GemmOperand::Strided {
                 ptr: scratch.scores,
                 row_stride: 1,
-                depth_stride: layout.scores as isize,
+                k_stride: layout.scores as isize,
                 batch: &|_| 0,
             },
-            b: self.values.part(at, &fill),
-            out: Output::Strided {
+            b: self.values.sub_operand(at, &fill),
+            out: GemmOutput::Strided {
                 ptr: to,
                 row_stride: layout.result as isize,
                 col_stride: 1,

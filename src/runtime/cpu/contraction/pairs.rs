@@ -11,7 +11,7 @@ use super::{OperandSource, Strides, WriteBlockFn, element};
 use crate::base::{DType, Precision};
 use crate::kernel::{Contraction, Kernel};
 use crate::runtime::Bindings;
-use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Pair, scratch};
+use crate::runtime::cpu::gemm::{self, Bf16x2, GemmOperand, PackOrder, PackRequest, scratch};
 use crate::runtime::cpu::micro::{self, MAX_OPERANDS, MicroFn, OperandKind};
 use crate::runtime::cpu::thresholds::BF16_STAGING_ELEMENTS;
 use crate::runtime::cpu::tile::product::StridedBlock;
@@ -25,7 +25,7 @@ pub(super) fn in_pairs(kernel: &Kernel, contraction: &Contraction) -> bool {
     let narrow = |value: &crate::kernel::ExprId| kernel.exprs[value.index()].dtype == DType::BF16;
     contraction.precision != Precision::Strict
         && [contraction.a, contraction.b].iter().all(narrow)
-        && gemm::multiplies_pairs()
+        && gemm::has_bf16_dot()
 }
 
 /// An operand in pairs, on some memory.
@@ -59,28 +59,28 @@ impl<'a> Bf16Operand<'a> {
     pub(super) fn operand<'f>(
         &self,
         batch: &'f (dyn Fn(usize) -> isize + Sync),
-        fill: &'f (dyn Fn(Fill<Pair>) + Sync),
-    ) -> Operand<'f, Pair> {
+        fill: &'f (dyn Fn(PackRequest<Bf16x2>) + Sync),
+    ) -> GemmOperand<'f, Bf16x2> {
         match self.side {
             OperandSource::Strided { input, strides } if strides.holds_pairs(self.depth) => {
-                Operand::Strided {
+                GemmOperand::Strided {
                     ptr: element::<bf16>(&self.bindings.inputs[*input as usize], strides.offset)
-                        .cast::<Pair>(),
+                        .cast::<Bf16x2>(),
                     row_stride: strides.row() / 2,
-                    depth_stride: 1,
+                    k_stride: 1,
                     batch,
                 }
             }
             OperandSource::Strided { strides, .. } if strides.contiguous() => {
-                Operand::Packed { order: Order::Depth, fill }
+                GemmOperand::Packed { order: PackOrder::KContiguous, fill }
             }
-            OperandSource::Strided { .. } => Operand::Packed { order: Order::Rows, fill },
-            OperandSource::Packed { order, .. } => Operand::Packed { order: *order, fill },
+            OperandSource::Strided { .. } => GemmOperand::Packed { order: PackOrder::RowContiguous, fill },
+            OperandSource::Packed { order, .. } => GemmOperand::Packed { order: *order, fill },
         }
     }
 
     /// Writes a block.
-    pub(super) fn fill(&self, fill: Fill<Pair>) {
+    pub(super) fn fill(&self, fill: PackRequest<Bf16x2>) {
         match (self.side, &self.read) {
             (OperandSource::Strided { input, strides }, _) => {
                 let start = element::<bf16>(&self.bindings.inputs[*input as usize], strides.offset);
@@ -94,8 +94,10 @@ impl<'a> Bf16Operand<'a> {
                     }
                 }
             }
-            (OperandSource::Packed { order: Order::Depth, .. }, Some(read)) => self.compute_rows(read, &fill),
-            (OperandSource::Packed { order: Order::Rows, .. }, Some(read)) => {
+            (OperandSource::Packed { order: PackOrder::KContiguous, .. }, Some(read)) => {
+                self.compute_rows(read, &fill)
+            }
+            (OperandSource::Packed { order: PackOrder::RowContiguous, .. }, Some(read)) => {
                 self.compute_depths(read, &fill)
             }
             (OperandSource::Packed { .. }, None) => panic!("a packed operand has a program"),
@@ -111,8 +113,8 @@ impl<'a> Bf16Operand<'a> {
     ///
     /// # Safety
     /// Rows are readable, and the block is writable.
-    unsafe fn copy_rows(&self, start: *const bf16, strides: &Strides, fill: &Fill<Pair>) {
-        let depths = self.depths(&fill.depth);
+    unsafe fn copy_rows(&self, start: *const bf16, strides: &Strides, fill: &PackRequest<Bf16x2>) {
+        let depths = self.depths(&fill.k);
         for (line, row) in fill.rows.clone().enumerate() {
             let from = start.wrapping_offset(row as isize * strides.row()).wrapping_add(depths.start);
             let to = fill.to.wrapping_add(line * fill.ld).cast::<bf16>();
@@ -128,17 +130,17 @@ impl<'a> Bf16Operand<'a> {
     ///
     /// # Safety
     /// As [`Bf16Operand::copy_rows`].
-    unsafe fn join_depths(&self, start: *const bf16, strides: &Strides, fill: &Fill<Pair>) {
+    unsafe fn join_depths(&self, start: *const bf16, strides: &Strides, fill: &PackRequest<Bf16x2>) {
         let rows = fill.rows.len();
         let start = start.wrapping_offset(fill.rows.start as isize * strides.row());
-        for (line, pair) in fill.depth.clone().enumerate() {
+        for (line, pair) in fill.k.clone().enumerate() {
             let first = start.wrapping_offset(2 * pair as isize * strides.col as isize);
             let second = first.wrapping_offset(strides.col as isize);
             let to = fill.to.wrapping_add(line * fill.ld);
             let is_last = 2 * pair + 1 == self.depth;
             // A block's rows are short pieces of memory's: the next block's are prefetched here.
             for x in [first, second] {
-                let next = x.wrapping_offset(2 * fill.depth.len() as isize * strides.col as isize);
+                let next = x.wrapping_offset(2 * fill.k.len() as isize * strides.col as isize);
                 micro::prefetch_l2(next.cast(), rows * size_of::<bf16>());
             }
             // SAFETY: the caller's promise; a last depth without another beside it reads zeros.
@@ -163,8 +165,8 @@ impl<'a> Bf16Operand<'a> {
     }
 
     /// Computes rows along their depths, some at a time, and rounds them.
-    fn compute_rows(&self, read: &WriteBlockFn<'_>, fill: &Fill<Pair>) {
-        let depths = self.depths(&fill.depth);
+    fn compute_rows(&self, read: &WriteBlockFn<'_>, fill: &PackRequest<Bf16x2>) {
+        let depths = self.depths(&fill.k);
         let ld = scratch::padded::<f32>(depths.len());
         let (count, round) = ((BF16_STAGING_ELEMENTS / ld).max(1), micro::store(DType::BF16));
         scratch::with(count * ld, |room: *mut f32| {
@@ -185,20 +187,20 @@ impl<'a> Bf16Operand<'a> {
     }
 
     /// Computes lines of rows, some depths at a time, and pairs each two.
-    fn compute_depths(&self, read: &WriteBlockFn<'_>, fill: &Fill<Pair>) {
+    fn compute_depths(&self, read: &WriteBlockFn<'_>, fill: &PackRequest<Bf16x2>) {
         let rows = fill.rows.len();
         let ld = scratch::padded::<f32>(rows);
         let count = (BF16_STAGING_ELEMENTS / (2 * ld)).max(1);
         scratch::with(2 * count * ld, |room: *mut f32| {
-            for start in fill.depth.clone().step_by(count) {
-                let pairs = start..fill.depth.end.min(start + count);
+            for start in fill.k.clone().step_by(count) {
+                let pairs = start..fill.k.end.min(start + count);
                 let depths = self.depths(&pairs);
                 read(fill.batch, depths.clone(), fill.rows.clone(), lines(room, ld));
                 for pair in pairs {
                     let first = room.wrapping_add((2 * pair - depths.start) * ld);
                     let is_last = 2 * pair + 1 == self.depth;
                     let second = if is_last { NOTHING.as_ptr() } else { first.wrapping_add(ld) };
-                    let to = fill.to.wrapping_add((pair - fill.depth.start) * fill.ld);
+                    let to = fill.to.wrapping_add((pair - fill.k.start) * fill.ld);
                     // SAFETY: the room holds both lines, and the block's is its own.
                     unsafe {
                         interleave(true, is_last)(

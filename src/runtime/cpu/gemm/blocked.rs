@@ -1,15 +1,15 @@
-//! Products by blocks: what each task packs and multiplies.
+//! The blocked algorithm: what each task packs and multiplies.
 
 use std::ops::Range;
 
-use super::grid::{Area, Grid, even, for_each, workers};
-use super::kernels::{Element, Kernel, Tile};
-use super::pack::{self, Layout, Part, View};
-use super::{Block, Operand, Order, Output, Problem, scratch};
+use super::grid::{TaskArea, TaskGrid, even_split, for_each, workers};
+use super::kernels::{GemmElement, MicroKernel, RegisterTile};
+use super::pack::{self, OperandRange, PackedView, PanelLayout};
+use super::{GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackOrder, scratch};
 use crate::runtime::cpu::micro::prefetch_l2;
 
-/// Rows of A that are copied at a time: with as many depths as a block has,
-/// they take a quarter of a second-level cache of 1 MiB.
+/// Rows of A that are packed at a time: with a block of k, they take a quarter of an L2 cache
+/// of 1 MiB.
 const ROWS: usize = 256;
 
 /// Columns of a task at most, rounded up to tiles: for each task A is copied again.
@@ -30,19 +30,19 @@ const SERIAL: usize = 1 << 20;
 
 /// Whether to compute the transposed product instead, where that leaves fewer
 /// elements to transpose.
-pub(super) fn better_transposed<T: Element>(problem: &Problem<T>) -> bool {
-    let Problem { m, n, k, ref a, ref b, ref out, .. } = *problem;
-    let Output::Strided { row_stride, col_stride, .. } = *out else {
+pub(super) fn better_transposed<T: GemmElement>(problem: &GemmProblem<T>) -> bool {
+    let GemmProblem { m, n, k, ref a, ref b, ref out, .. } = *problem;
+    let GemmOutput::Strided { row_stride, col_stride, .. } = *out else {
         return false;
     };
     let misplaced = |stride: isize, extent: usize, size: usize| {
         let contiguous = stride == 1 || extent <= 1;
         if contiguous { 0 } else { size }
     };
-    let right = |operand: &Operand<T>, rows: usize| match *operand {
-        Operand::Strided { row_stride, .. } => misplaced(row_stride, rows, rows * k),
-        Operand::Packed { order: Order::Rows, .. } => 0,
-        Operand::Packed { order: Order::Depth, .. } => rows * k,
+    let right = |operand: &GemmOperand<T>, rows: usize| match *operand {
+        GemmOperand::Strided { row_stride, .. } => misplaced(row_stride, rows, rows * k),
+        GemmOperand::Packed { order: PackOrder::RowContiguous, .. } => 0,
+        GemmOperand::Packed { order: PackOrder::KContiguous, .. } => rows * k,
     };
     let plain = right(b, n) + misplaced(col_stride, n, m * n);
     let transposed = right(a, m) + misplaced(row_stride, m, m * n);
@@ -53,9 +53,9 @@ pub(super) fn better_transposed<T: Element>(problem: &Problem<T>) -> bool {
 ///
 /// # Safety
 /// As [`super::run_with`].
-pub(super) unsafe fn run<T: Element>(problem: &Problem<T>, kernel: &Kernel<T>) {
-    let kernel = &kernel.suited(problem.n);
-    let job = Job::new(problem, kernel, workers(problem.work(), SERIAL));
+pub(super) unsafe fn run<T: GemmElement>(problem: &GemmProblem<T>, kernel: &MicroKernel<T>) {
+    let kernel = &kernel.for_columns(problem.n);
+    let job = GemmJob::new(problem, kernel, workers(problem.work(), SERIAL));
     if job.shares() {
         let columns = job.shared_columns();
         for batch in 0..problem.batch {
@@ -75,42 +75,41 @@ pub(super) unsafe fn run<T: Element>(problem: &Problem<T>, kernel: &Kernel<T>) {
 ///
 /// # Safety
 /// As [`super::run_with`].
-pub(super) unsafe fn run_alone<T: Element>(problem: &Problem<T>, kernel: &Kernel<T>) {
-    let kernel = &kernel.suited(problem.n);
-    let job = Job::new(problem, kernel, 1);
+pub(super) unsafe fn run_alone<T: GemmElement>(problem: &GemmProblem<T>, kernel: &MicroKernel<T>) {
+    let kernel = &kernel.for_columns(problem.n);
+    let job = GemmJob::new(problem, kernel, 1);
     let grid = job.grid(0..problem.batch, 0..problem.n, problem.m);
     // SAFETY: the caller's promise.
     job.for_each(&grid, |area| unsafe { task(&job, &area, None) });
 }
 
-/// A problem and what was decided about it.
-struct Job<'a, T: 'static> {
-    problem: &'a Problem<'a, T>,
-    kernel: &'a Kernel<T>,
-    /// Depths of a block: they depend on nothing but the shape.
-    depth: usize,
+/// A problem and its execution plan.
+struct GemmJob<'a, T: 'static> {
+    problem: &'a GemmProblem<'a, T>,
+    kernel: &'a MicroKernel<T>,
+    /// The block size along k, which depends on the shape alone.
+    k_block: usize,
     /// Threads worth using.
     workers: usize,
-    /// Whether B is read where it lies.
-    right_in_place: bool,
-    /// Whether C is summed where it goes.
+    /// Whether B is read in place.
+    b_in_place: bool,
+    /// Whether C is accumulated in place.
     direct: bool,
 }
 
-impl<'a, T: Element> Job<'a, T> {
-    fn new(problem: &'a Problem<'a, T>, kernel: &'a Kernel<T>, workers: usize) -> Self {
-        let depth = depth_block::<T>(problem.k);
+impl<'a, T: GemmElement> GemmJob<'a, T> {
+    fn new(problem: &'a GemmProblem<'a, T>, kernel: &'a MicroKernel<T>, workers: usize) -> Self {
+        let k_block = k_block_size::<T>(problem.k);
         let direct = match problem.out {
-            Output::Strided { col_stride, .. } => col_stride == 1 || problem.n == 1,
-            Output::Blocks(_) => false,
+            GemmOutput::Strided { col_stride, .. } => col_stride == 1 || problem.n == 1,
+            GemmOutput::Blocks(_) => false,
         };
-        Job { problem, kernel, depth, workers, right_in_place: right_in_place(problem, depth), direct }
+        GemmJob { problem, kernel, k_block, workers, b_in_place: b_in_place(problem, k_block), direct }
     }
 
-    /// The blocks of depths; a single empty one where there are none, which
-    /// writes zeros.
-    fn depths(&self) -> impl Iterator<Item = Range<usize>> + use<T> {
-        let (k, step) = (self.problem.k, self.depth);
+    /// The blocks of k; a single empty one if k is 0, which writes zeros.
+    fn k_blocks(&self) -> impl Iterator<Item = Range<usize>> + use<T> {
+        let (k, step) = (self.problem.k, self.k_block);
         (0..k.div_ceil(step).max(1)).map(move |i| i * step..k.min((i + 1) * step))
     }
 
@@ -118,11 +117,11 @@ impl<'a, T: Element> Job<'a, T> {
     fn shares(&self) -> bool {
         /// Bytes of B that one thread packs for itself.
         const OWN: usize = 512 << 10;
-        let Problem { batch, m, n, .. } = *self.problem;
+        let GemmProblem { batch, m, n, .. } = *self.problem;
         let column = self.problem.k.saturating_mul(size_of::<T>());
         let own = n.saturating_mul(column) <= OWN && (self.workers == 1 || batch >= 2 * self.workers);
         let fits = self.least_shared().saturating_mul(column) <= 4 * SHARED;
-        !self.right_in_place && m > ROWS && !own && fits
+        !self.b_in_place && m > ROWS && !own && fits
     }
 
     /// Columns of B that are worth sharing.
@@ -132,9 +131,9 @@ impl<'a, T: Element> Job<'a, T> {
 
     /// Columns of B to share at a time.
     fn shared_columns(&self) -> usize {
-        let Problem { n, k, .. } = *self.problem;
+        let GemmProblem { n, k, .. } = *self.problem;
         let most = (SHARED / size_of::<T>() / k.max(1)).max(self.least_shared());
-        even(n, most, self.kernel.columns)
+        even_split(n, most, self.kernel.columns)
     }
 
     /// Rows of a task where B is shared, so that nothing is copied again however few they are. Cores are seldom equally
@@ -148,13 +147,13 @@ impl<'a, T: Element> Job<'a, T> {
     }
 
     /// Cuts columns of some batches, and at most `rows` rows at a time.
-    fn grid(&self, batches: Range<usize>, cols: Range<usize>, rows: usize) -> Grid {
+    fn grid(&self, batches: Range<usize>, cols: Range<usize>, rows: usize) -> TaskGrid {
         let m = self.problem.m;
-        let most = if self.computes_left() { COMPUTED_COLUMNS } else { COLUMNS };
-        let col_step = even(cols.len(), most, self.kernel.columns);
+        let most = if self.computes_a() { COMPUTED_COLUMNS } else { COLUMNS };
+        let col_step = even_split(cols.len(), most, self.kernel.columns);
         let most = if self.direct { rows } else { rows.min(SCRATCH / col_step) };
-        let row_step = even(m, most, self.kernel.rows);
-        let mut grid = Grid { batches, rows: m, cols, row_step, col_step };
+        let row_step = even_split(m, most, self.kernel.rows);
+        let mut grid = TaskGrid { batches, rows: m, cols, row_step, col_step };
         if self.workers > 1 {
             self.refine(&mut grid);
         }
@@ -162,10 +161,10 @@ impl<'a, T: Element> Job<'a, T> {
     }
 
     /// Halves tasks until there are some for each thread.
-    fn refine(&self, grid: &mut Grid) {
+    fn refine(&self, grid: &mut TaskGrid) {
         /// Multiply-adds of a task that is worth having.
         const LEAST: usize = 1 << 17;
-        let Kernel { rows, columns, .. } = *self.kernel;
+        let MicroKernel { rows, columns, .. } = *self.kernel;
         while grid.tasks() < 2 * self.workers {
             let work = grid.row_step * grid.col_step * self.problem.k;
             let (tall, wide) = (grid.row_step > 4 * rows, grid.col_step > columns);
@@ -174,22 +173,22 @@ impl<'a, T: Element> Job<'a, T> {
             }
             // Tasks that share columns copy the same of B, where it is copied, and tasks that
             // share rows the same of A.
-            let least = if self.right_in_place { 4 * grid.row_step } else { grid.row_step };
-            let across = !self.computes_left() && grid.col_step >= least;
+            let least = if self.b_in_place { 4 * grid.row_step } else { grid.row_step };
+            let across = !self.computes_a() && grid.col_step >= least;
             if wide && (!tall || across) {
-                grid.col_step = even(grid.col_step, grid.col_step.div_ceil(2), columns);
+                grid.col_step = even_split(grid.col_step, grid.col_step.div_ceil(2), columns);
             } else {
-                grid.row_step = even(grid.row_step, grid.row_step.div_ceil(2), rows);
+                grid.row_step = even_split(grid.row_step, grid.row_step.div_ceil(2), rows);
             }
         }
     }
 
-    fn computes_left(&self) -> bool {
-        matches!(self.problem.a, Operand::Packed { .. })
+    fn computes_a(&self) -> bool {
+        matches!(self.problem.a, GemmOperand::Packed { .. })
     }
 
     /// Calls `body` with each task's area, small ones in groups.
-    fn for_each(&self, grid: &Grid, body: impl Fn(Area) + Sync) {
+    fn for_each(&self, grid: &TaskGrid, body: impl Fn(TaskArea) + Sync) {
         /// Multiply-adds that are worth handing to another thread.
         const LEAST: usize = 1 << 16;
         let work = (grid.row_step * grid.col_step).saturating_mul(self.problem.k).max(1);
@@ -197,47 +196,47 @@ impl<'a, T: Element> Job<'a, T> {
     }
 }
 
-/// Depths of a block, so that a panel of B stays in cache; about equal blocks.
-fn depth_block<T>(k: usize) -> usize {
+/// The block size along k, so that a panel of B stays in L1; blocks of about equal sizes.
+fn k_block_size<T>(k: usize) -> usize {
     let most = (1024 / size_of::<T>()).clamp(64, 256);
-    even(k, most, 8).max(1)
+    even_split(k, most, 8).max(1)
 }
 
-fn right_in_place<T: Element>(problem: &Problem<T>, depth: usize) -> bool {
+fn b_in_place<T: GemmElement>(problem: &GemmProblem<T>, k_block: usize) -> bool {
     /// Bytes that a block's rows may span and still stay in cache.
     const SPAN: usize = 128 << 10;
-    let Operand::Strided { row_stride, depth_stride, .. } = problem.b else {
+    let GemmOperand::Strided { row_stride, k_stride, .. } = problem.b else {
         return false;
     };
-    let line = depth_stride.unsigned_abs().saturating_mul(size_of::<T>());
-    (row_stride == 1 || problem.n == 1) && line.saturating_mul(depth) <= SPAN
+    let row = k_stride.unsigned_abs().saturating_mul(size_of::<T>());
+    (row_stride == 1 || problem.n == 1) && row.saturating_mul(k_block) <= SPAN
 }
 
-fn left_in_place<T: Element>(operand: &Operand<T>, kernel: &Kernel<T>, cols: usize) -> bool {
+fn a_in_place<T: GemmElement>(operand: &GemmOperand<T>, kernel: &MicroKernel<T>, cols: usize) -> bool {
     /// Bytes between rows that count as near.
     const NEAR: usize = 1024;
-    let Operand::Strided { depth_stride, row_stride, .. } = *operand else {
+    let GemmOperand::Strided { k_stride, row_stride, .. } = *operand else {
         return false;
     };
     let near = row_stride.unsigned_abs().saturating_mul(size_of::<T>()) <= NEAR;
-    depth_stride == 1 && (near || cols <= 2 * kernel.columns)
+    k_stride == 1 && (near || cols <= 2 * kernel.columns)
 }
 
-/// B packed for several tasks: from a column on, all depths.
-struct Shared<T> {
+/// B packed for several tasks: from a column on, all of k.
+struct SharedPanels<T> {
     base: *mut T,
-    layout: Layout,
+    layout: PanelLayout,
     start: usize,
 }
 
 // SAFETY: tasks write disjoint parts, then only read.
-unsafe impl<T: Send + Sync> Sync for Shared<T> {}
+unsafe impl<T: Send + Sync> Sync for SharedPanels<T> {}
 
 /// Packs some columns of B with all threads, then computes them.
-unsafe fn run_shared<T: Element>(job: &Job<T>, batch: usize, cols: Range<usize>) {
-    let layout = Layout::new(&job.problem.b, job.kernel, cols.len());
-    scratch::with(layout.room(job.problem.k), |base: *mut T| {
-        let shared = Shared { base, layout, start: cols.start };
+unsafe fn run_shared<T: GemmElement>(job: &GemmJob<T>, batch: usize, cols: Range<usize>) {
+    let layout = PanelLayout::new(&job.problem.b, job.kernel, cols.len());
+    scratch::with(layout.len(job.problem.k), |base: *mut T| {
+        let shared = SharedPanels { base, layout, start: cols.start };
         // SAFETY: the room holds what is packed; the caller's promise.
         unsafe { pack_shared(job, batch, &cols, &shared) };
         let grid = job.grid(batch..batch + 1, cols, job.shared_rows());
@@ -246,44 +245,49 @@ unsafe fn run_shared<T: Element>(job: &Job<T>, batch: usize, cols: Range<usize>)
     });
 }
 
-unsafe fn pack_shared<T: Element>(job: &Job<T>, batch: usize, cols: &Range<usize>, shared: &Shared<T>) {
+unsafe fn pack_shared<T: GemmElement>(
+    job: &GemmJob<T>,
+    batch: usize,
+    cols: &Range<usize>,
+    shared: &SharedPanels<T>,
+) {
     /// Tiles of columns that a thread packs at a time, in long lines.
     const TILES: usize = 24;
     let width = job.kernel.columns * TILES;
     let groups = cols.len().div_ceil(width);
-    let depths: Vec<_> = job.depths().collect();
-    for_each(job.workers, depths.len() * groups, 1, |index| {
-        let depth = depths[index / groups].clone();
+    let k_blocks: Vec<_> = job.k_blocks().collect();
+    for_each(job.workers, k_blocks.len() * groups, 1, |index| {
+        let k = k_blocks[index / groups].clone();
         let col = index % groups * width;
         let rows = cols.start + col..cols.end.min(cols.start + col + width);
-        let view = shared.layout.view(shared.base.cast_const(), depth.start, depth.len(), col);
-        let room = pack::right_room(&job.problem.b, rows.len(), depth.len());
-        let part = Part { batch, rows, depth };
+        let view = shared.layout.view(shared.base.cast_const(), k.start, k.len(), col);
+        let room = pack::b_scratch_len(&job.problem.b, rows.len(), k.len());
+        let range = OperandRange { batch, rows, k };
         scratch::with(room, |room| {
             // SAFETY: the caller's promise; parts do not overlap.
-            unsafe { pack::right(&job.problem.b, job.kernel, &part, view, room) }
+            unsafe { pack::pack_b(&job.problem.b, job.kernel, &range, view, room) }
         });
     });
 }
 
-/// A block of C being summed.
+/// A block of C being accumulated.
 #[derive(Clone, Copy)]
-struct Sum<T> {
+struct OutputSum<T> {
     ptr: *mut T,
     /// Elements from a row to the next.
     ld: isize,
 }
 
-/// Computes a block of C, over all depths.
-unsafe fn task<T: Element>(job: &Job<T>, area: &Area, shared: Option<&Shared<T>>) {
+/// Computes a block of C, over all of k.
+unsafe fn task<T: GemmElement>(job: &GemmJob<T>, area: &TaskArea, shared: Option<&SharedPanels<T>>) {
     let (b, cols) = (&job.problem.b, area.cols.len());
-    let own = shared.is_none() && !job.right_in_place;
-    let layout = Layout::new(b, job.kernel, cols);
-    let depth = job.depth.min(job.problem.k);
+    let own = shared.is_none() && !job.b_in_place;
+    let layout = PanelLayout::new(b, job.kernel, cols);
+    let k_block = job.k_block.min(job.problem.k);
     let sizes = [
-        pack::left_room(area.rows.len().min(ROWS), depth),
-        if own { layout.room(depth) } else { 0 },
-        if own { pack::right_room(b, cols, depth) } else { 0 },
+        pack::a_scratch_len(area.rows.len().min(ROWS), k_block),
+        if own { layout.len(k_block) } else { 0 },
+        if own { pack::b_scratch_len(b, cols, k_block) } else { 0 },
         if job.direct { 0 } else { area.rows.len() * scratch::padded::<T>(cols) },
     ]
     .map(scratch::padded::<T>);
@@ -291,103 +295,103 @@ unsafe fn task<T: Element>(job: &Job<T>, area: &Area, shared: Option<&Shared<T>>
         let right = left.wrapping_add(sizes[0]);
         let spare = right.wrapping_add(sizes[1]);
         let sum = destination(job, area, spare.wrapping_add(sizes[2]));
-        for depth in job.depths() {
-            let part = Part { batch: area.batch, rows: area.cols.clone(), depth: depth.clone() };
+        for k in job.k_blocks() {
+            let range = OperandRange { batch: area.batch, rows: area.cols.clone(), k: k.clone() };
             // SAFETY: the room is as large as each function asks.
             unsafe {
-                let b = right_view(job, &part, shared, layout, [right, spare]);
-                multiply_rows(job, area, depth, left, b, sum);
+                let b = right_view(job, &range, shared, layout, [right, spare]);
+                multiply_rows(job, area, k, left, b, sum);
             }
         }
         // SAFETY: the block is complete.
-        unsafe { deliver(job, area, sum) };
+        unsafe { store_block(job, area, sum) };
     });
 }
 
-/// Where a task sums its block.
-fn destination<T: Element>(job: &Job<T>, area: &Area, room: *mut T) -> Sum<T> {
+/// Where a task accumulates its block.
+fn destination<T: GemmElement>(job: &GemmJob<T>, area: &TaskArea, room: *mut T) -> OutputSum<T> {
     match job.problem.out {
-        Output::Strided { ptr, row_stride, col_stride, batch } if job.direct => {
+        GemmOutput::Strided { ptr, row_stride, col_stride, batch } if job.direct => {
             let offset = area.rows.start as isize * row_stride + area.cols.start as isize * col_stride;
-            Sum { ptr: ptr.wrapping_offset(batch(area.batch) + offset), ld: row_stride }
+            OutputSum { ptr: ptr.wrapping_offset(batch(area.batch) + offset), ld: row_stride }
         }
-        Output::Strided { .. } | Output::Blocks(_) => {
-            Sum { ptr: room, ld: scratch::padded::<T>(area.cols.len()) as isize }
+        GemmOutput::Strided { .. } | GemmOutput::Blocks(_) => {
+            OutputSum { ptr: room, ld: scratch::padded::<T>(area.cols.len()) as isize }
         }
     }
 }
 
-/// A block of B: shared, where it lies, or packed into the first room.
-unsafe fn right_view<T: Element>(
-    job: &Job<T>,
-    part: &Part,
-    shared: Option<&Shared<T>>,
-    layout: Layout,
+/// A block of B: shared, read in place, or packed into the first scratch.
+unsafe fn right_view<T: GemmElement>(
+    job: &GemmJob<T>,
+    range: &OperandRange,
+    shared: Option<&SharedPanels<T>>,
+    layout: PanelLayout,
     [room, spare]: [*mut T; 2],
-) -> View<T> {
-    let depth = part.depth.len();
+) -> PackedView<T> {
+    let k = range.k.len();
     if let Some(shared) = shared {
-        let col = part.rows.start - shared.start;
-        return shared.layout.view(shared.base.cast_const(), part.depth.start, depth, col);
+        let col = range.rows.start - shared.start;
+        return shared.layout.view(shared.base.cast_const(), range.k.start, k, col);
     }
-    if job.right_in_place
-        && let Operand::Strided { ptr, row_stride, depth_stride, batch } = job.problem.b
+    if job.b_in_place
+        && let GemmOperand::Strided { ptr, row_stride, k_stride, batch } = job.problem.b
     {
-        let ptr = pack::first(ptr, row_stride, depth_stride, batch, part);
-        return View { ptr, step: job.kernel.columns as isize, row: 1, depth: depth_stride };
+        let ptr = pack::first(ptr, row_stride, k_stride, batch, range);
+        return PackedView { ptr, tile_stride: job.kernel.columns as isize, row_stride: 1, k_stride };
     }
-    let view = layout.view(room.cast_const(), 0, depth, 0);
+    let view = layout.view(room.cast_const(), 0, k, 0);
     // SAFETY: the caller's promise.
-    unsafe { pack::right(&job.problem.b, job.kernel, part, view, spare) };
+    unsafe { pack::pack_b(&job.problem.b, job.kernel, range, view, spare) };
     view
 }
 
 /// Multiplies a task's rows of A, some at a time, with a block of B.
-unsafe fn multiply_rows<T: Element>(
-    job: &Job<T>,
-    area: &Area,
-    depth: Range<usize>,
+unsafe fn multiply_rows<T: GemmElement>(
+    job: &GemmJob<T>,
+    area: &TaskArea,
+    k: Range<usize>,
     room: *mut T,
-    b: View<T>,
-    sum: Sum<T>,
+    b: PackedView<T>,
+    sum: OutputSum<T>,
 ) {
-    let Area { batch, ref rows, ref cols } = *area;
-    let accumulate = depth.start > 0;
-    let in_place = left_in_place(&job.problem.a, job.kernel, cols.len());
+    let TaskArea { batch, ref rows, ref cols } = *area;
+    let accumulate = k.start > 0;
+    let in_place = a_in_place(&job.problem.a, job.kernel, cols.len());
     for start in rows.clone().step_by(ROWS) {
-        let part = Part { batch, rows: start..rows.end.min(start + ROWS), depth: depth.clone() };
-        let sum = Sum { ptr: sum.ptr.wrapping_offset((start - rows.start) as isize * sum.ld), ..sum };
-        let extents = [part.rows.len(), cols.len(), depth.len()];
+        let range = OperandRange { batch, rows: start..rows.end.min(start + ROWS), k: k.clone() };
+        let sum = OutputSum { ptr: sum.ptr.wrapping_offset((start - rows.start) as isize * sum.ld), ..sum };
+        let extents = [range.rows.len(), cols.len(), k.len()];
         // SAFETY: the caller's promise.
         unsafe {
-            let a = pack::left(&job.problem.a, job.kernel, &part, in_place, room);
+            let a = pack::pack_a(&job.problem.a, job.kernel, &range, in_place, room);
             multiply(job.kernel, a, b, extents, sum, accumulate);
         }
     }
 }
 
-/// What a tile asks for of the next panel of B, which lies where this one ends. Panels that
-/// threads share come from far away, and the first tile of each would wait for all of it.
-struct Ahead {
+/// Prefetches of the next panel of B, which follows this one in memory: each tile prefetches a part.
+/// Panels that threads share come from L3 or memory, and the first tile of each would wait for all of it.
+struct PanelPrefetch {
     /// Bytes of a panel.
     panel: usize,
-    /// Bytes to ask for at each tile.
+    /// Bytes that each tile prefetches.
     each: usize,
 }
 
-impl Ahead {
-    fn new<T>(kernel: &Kernel<T>, b: &View<T>, [rows, depth]: [usize; 2]) -> Ahead {
+impl PanelPrefetch {
+    fn new<T>(kernel: &MicroKernel<T>, b: &PackedView<T>, [rows, k]: [usize; 2]) -> PanelPrefetch {
         /// Bytes of a line of the cache.
-        const LINE: usize = 64;
-        let panel = b.step.unsigned_abs() * size_of::<T>();
-        let follows = b.depth == kernel.columns as isize && b.step == b.depth * depth as isize;
+        const CACHE_LINE: usize = 64;
+        let panel = b.tile_stride.unsigned_abs() * size_of::<T>();
+        let contiguous = b.k_stride == kernel.columns as isize && b.tile_stride == b.k_stride * k as isize;
         let tiles = rows.div_ceil(kernel.rows);
-        let each = if follows { panel.div_ceil(tiles).next_multiple_of(LINE) } else { 0 };
-        Ahead { panel, each }
+        let each = if contiguous { panel.div_ceil(tiles).next_multiple_of(CACHE_LINE) } else { 0 };
+        PanelPrefetch { panel, each }
     }
 
-    /// Asks for the part that belongs to a tile of the panel at `right`.
-    fn ask<T>(&self, right: *const T, tile: usize) {
+    /// Prefetches the part that belongs to a tile of the panel at `right`.
+    fn prefetch_part<T>(&self, right: *const T, tile: usize) {
         let start = self.each * tile;
         if start < self.panel {
             let at = right.cast::<u8>().wrapping_add(self.panel + start);
@@ -397,30 +401,30 @@ impl Ahead {
 }
 
 /// Multiplies a block of A with a block of B, tile by tile.
-unsafe fn multiply<T: Element>(
-    kernel: &Kernel<T>,
-    a: View<T>,
-    b: View<T>,
-    [rows, cols, depth]: [usize; 3],
-    sum: Sum<T>,
+unsafe fn multiply<T: GemmElement>(
+    kernel: &MicroKernel<T>,
+    a: PackedView<T>,
+    b: PackedView<T>,
+    [rows, cols, k]: [usize; 3],
+    sum: OutputSum<T>,
     accumulate: bool,
 ) {
-    let ahead = Ahead::new(kernel, &b, [rows, depth]);
+    let prefetch = PanelPrefetch::new(kernel, &b, [rows, k]);
     for (panel, j) in (0..cols).step_by(kernel.columns).enumerate() {
         let width = kernel.columns.min(cols - j);
         let vectors = width.div_ceil(kernel.lanes);
         let last = width - (vectors - 1) * kernel.lanes;
-        let right = b.ptr.wrapping_offset(panel as isize * b.step);
+        let right = b.ptr.wrapping_offset(panel as isize * b.tile_stride);
         for (line, i) in (0..rows).step_by(kernel.rows).enumerate() {
             let height = kernel.rows.min(rows - i);
-            ahead.ask(right, line);
-            let tile = Tile {
-                a: a.ptr.wrapping_offset(line as isize * a.step),
-                a_row: a.row,
-                a_depth: a.depth,
+            prefetch.prefetch_part(right, line);
+            let tile = RegisterTile {
+                a: a.ptr.wrapping_offset(line as isize * a.tile_stride),
+                a_row: a.row_stride,
+                a_k_stride: a.k_stride,
                 b: right,
-                b_depth: b.depth,
-                depth,
+                b_k_stride: b.k_stride,
+                k,
                 c: sum.ptr.wrapping_offset(i as isize * sum.ld + j as isize),
                 c_row: sum.ld,
                 last,
@@ -432,45 +436,45 @@ unsafe fn multiply<T: Element>(
     }
 }
 
-/// Hands a finished block over, unless it was summed where it belongs.
-unsafe fn deliver<T: Element>(job: &Job<T>, area: &Area, sum: Sum<T>) {
-    let Area { batch: index, ref rows, ref cols } = *area;
+/// Stores a finished block, unless it was accumulated in place.
+unsafe fn store_block<T: GemmElement>(job: &GemmJob<T>, area: &TaskArea, sum: OutputSum<T>) {
+    let TaskArea { batch: index, ref rows, ref cols } = *area;
     match job.problem.out {
-        Output::Blocks(function) => {
+        GemmOutput::Blocks(function) => {
             let (rows, cols) = (rows.clone(), cols.clone());
-            function(Block { batch: index, rows, cols, ptr: sum.ptr, ld: sum.ld as usize });
+            function(OutputBlock { batch: index, rows, cols, ptr: sum.ptr, ld: sum.ld as usize });
         }
-        Output::Strided { ptr, row_stride, col_stride, batch } if !job.direct => {
+        GemmOutput::Strided { ptr, row_stride, col_stride, batch } if !job.direct => {
             let offset = rows.start as isize * row_stride + cols.start as isize * col_stride;
             let to = ptr.wrapping_offset(batch(index) + offset);
             let (strides, extents) = ([row_stride, col_stride], [rows.len(), cols.len()]);
             // SAFETY: both blocks hold every element.
             unsafe { pack::scatter(job.kernel, sum.ptr, sum.ld, to, strides, extents) };
         }
-        Output::Strided { .. } => {}
+        GemmOutput::Strided { .. } => {}
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::kernels::private::Sealed;
+    use super::super::kernels::private::SealedElement;
     use super::*;
 
-    /// What is decided about `m` by `n` over a depth of `k` for two threads.
-    fn decided<R>([m, n, k]: [usize; 3], ask: impl Fn(&Job<'_, f32>) -> R) -> R {
+    /// What the job of an `m` by `n` by `k` product for two threads says.
+    fn plan<R>([m, n, k]: [usize; 3], query: impl Fn(&GemmJob<'_, f32>) -> R) -> R {
         let (batch, width) = (&|_: usize| 0, n as isize);
         let ptr = std::ptr::dangling::<f32>();
-        let a = Operand::Strided { ptr, row_stride: k as isize, depth_stride: 1, batch };
-        let b = Operand::Strided { ptr, row_stride: 1, depth_stride: width, batch };
-        let out = Output::Strided { ptr: ptr.cast_mut(), row_stride: width, col_stride: 1, batch };
-        let problem = Problem { batch: 1, m, n, k, a, b, out };
-        ask(&Job::new(&problem, &<f32 as Sealed>::kernels()[0], 2))
+        let a = GemmOperand::Strided { ptr, row_stride: k as isize, k_stride: 1, batch };
+        let b = GemmOperand::Strided { ptr, row_stride: 1, k_stride: width, batch };
+        let out = GemmOutput::Strided { ptr: ptr.cast_mut(), row_stride: width, col_stride: 1, batch };
+        let problem = GemmProblem { batch: 1, m, n, k, a, b, out };
+        query(&GemmJob::new(&problem, &<f32 as SealedElement>::kernels()[0], 2))
     }
 
     #[test]
     fn tasks_divide_what_is_larger_to_copy() {
         let copied = |m: usize, n: usize| {
-            let grid = decided([m, n, 784], |job| {
+            let grid = plan([m, n, 784], |job| {
                 assert!(!job.shares(), "each task copies for itself");
                 job.grid(0..1, 0..n, m)
             });
@@ -483,8 +487,8 @@ mod tests {
     #[test]
     fn tasks_that_share_copies_are_small() {
         for (m, tasks) in [(1024, 15), (512, 7), (257, 4)] {
-            // So few depths that even the widest tile's columns are shared.
-            let grid = decided([m, 1024, 256], |job| {
+            // So small a k that even the widest tile's columns are shared.
+            let grid = plan([m, 1024, 256], |job| {
                 assert!(job.shares());
                 job.grid(0..1, 0..1024, job.shared_rows())
             });

@@ -6,14 +6,14 @@ use crate::runtime::cpu::threads;
 
 /// A rectangle of one batch's C.
 #[derive(Clone)]
-pub(super) struct Area {
+pub(super) struct TaskArea {
     pub batch: usize,
     pub rows: Range<usize>,
     pub cols: Range<usize>,
 }
 
 /// Equal rectangles of C, except at its edges.
-pub(super) struct Grid {
+pub(super) struct TaskGrid {
     /// Which batches.
     pub batches: Range<usize>,
     /// How many rows, from 0.
@@ -26,7 +26,7 @@ pub(super) struct Grid {
     pub col_step: usize,
 }
 
-impl Grid {
+impl TaskGrid {
     /// How many tasks there are.
     pub(super) fn tasks(&self) -> usize {
         let [down, across] = self.extents();
@@ -34,13 +34,13 @@ impl Grid {
     }
 
     /// A task's part of C.
-    pub(super) fn area(&self, index: usize) -> Area {
+    pub(super) fn area(&self, index: usize) -> TaskArea {
         let [down, across] = self.extents();
         let (batch, place) = (self.batches.start + index / (down * across), index % (down * across));
         let row = place / across * self.row_step;
         let col = self.cols.start + place % across * self.col_step;
         let rows = row..self.rows.min(row + self.row_step);
-        Area { batch, rows, cols: col..self.cols.end.min(col + self.col_step) }
+        TaskArea { batch, rows, cols: col..self.cols.end.min(col + self.col_step) }
     }
 
     fn extents(&self) -> [usize; 2] {
@@ -50,7 +50,7 @@ impl Grid {
 
 /// The length of about equal parts of `total`, multiples of `unit`, as few as
 /// can be of at most `most` (rounded up to a multiple).
-pub fn even(total: usize, most: usize, unit: usize) -> usize {
+pub fn even_split(total: usize, most: usize, unit: usize) -> usize {
     let parts = total.div_ceil(most.next_multiple_of(unit));
     total.div_ceil(parts.max(1)).next_multiple_of(unit)
 }

@@ -1,197 +1,214 @@
-//! Blocks of operands in the shape that the register tiles read.
+//! Packing: blocks of operands in the layout that the register tiles read.
 
 use std::ops::Range;
 
-use super::kernels::{Copying, Element, Kernel};
-use super::{Fill, Operand, Order};
+use super::kernels::{GemmElement, MicroKernel, RowCopy};
+use super::{GemmOperand, PackOrder, PackRequest};
 
-/// A block as a register tile reads it: lines of tiles, `step` apart.
+/// A block as the register tiles read it.
 #[derive(Clone, Copy)]
-pub(super) struct View<T> {
+pub(super) struct PackedView<T> {
     /// The first element.
     pub ptr: *const T,
     /// From a tile's first element to the next tile's.
-    pub step: isize,
+    pub tile_stride: isize,
     /// From a row to the next within a tile.
-    pub row: isize,
-    /// From a depth to the next.
-    pub depth: isize,
+    pub row_stride: isize,
+    /// From an element along k to the next.
+    pub k_stride: isize,
 }
 
-/// Which part of which batch of an operand.
+/// A range of rows and of k of one batch of an operand.
 #[derive(Clone)]
-pub(super) struct Part {
+pub(super) struct OperandRange {
     pub batch: usize,
     pub rows: Range<usize>,
-    pub depth: Range<usize>,
+    pub k: Range<usize>,
 }
 
-/// Elements of room that [`left`] needs for a block.
-pub(super) fn left_room(rows: usize, depth: usize) -> usize {
-    // Each order pads its lines to less than this.
-    (rows + 32) * (depth + 32)
+/// Elements of scratch that [`pack_a`] needs for a block.
+pub(super) fn a_scratch_len(rows: usize, k: usize) -> usize {
+    // Each order pads its rows to less than this.
+    (rows + 32) * (k + 32)
 }
 
-/// A block of A, as it lies or copied into `room`.
+/// A block of A, read in place or copied to `scratch`.
 ///
 /// Tiles read A one element at a time, so either stride may be the contiguous
-/// one; copying only brings what lies far apart together.
+/// one; copying only improves locality.
 ///
 /// # Safety
-/// The operand is valid over the part and `room` has [`left_room`] elements.
-pub(super) unsafe fn left<T: Element>(
-    operand: &Operand<T>,
-    kernel: &Kernel<T>,
-    part: &Part,
+/// The operand is valid over the range and `scratch` has [`a_scratch_len`] elements.
+pub(super) unsafe fn pack_a<T: GemmElement>(
+    operand: &GemmOperand<T>,
+    kernel: &MicroKernel<T>,
+    range: &OperandRange,
     in_place: bool,
-    room: *mut T,
-) -> View<T> {
-    let (rows, depth, tile) = (part.rows.len(), part.depth.len(), kernel.rows as isize);
+    scratch: *mut T,
+) -> PackedView<T> {
+    let (rows, k, tile) = (range.rows.len(), range.k.len(), kernel.rows as isize);
     match *operand {
-        Operand::Packed { order, fill } => {
-            let ld = skewed(if order == Order::Rows { rows } else { depth });
-            // SAFETY: the block's lines lie in `room`.
-            unsafe { request(fill, part, room, ld) };
+        GemmOperand::Packed { order, fill } => {
+            let ld = skewed(if order == PackOrder::RowContiguous { rows } else { k });
+            // SAFETY: the block's lines lie in `scratch`.
+            unsafe { request(fill, range, scratch, ld) };
             match order {
-                Order::Rows => View { ptr: room, step: tile, row: 1, depth: ld as isize },
-                Order::Depth => View { ptr: room, step: tile * ld as isize, row: ld as isize, depth: 1 },
+                PackOrder::RowContiguous => {
+                    PackedView { ptr: scratch, tile_stride: tile, row_stride: 1, k_stride: ld as isize }
+                }
+                PackOrder::KContiguous => PackedView {
+                    ptr: scratch,
+                    tile_stride: tile * ld as isize,
+                    row_stride: ld as isize,
+                    k_stride: 1,
+                },
             }
         }
-        Operand::Strided { ptr, row_stride, depth_stride, batch } => {
-            let from = first(ptr, row_stride, depth_stride, batch, part);
+        GemmOperand::Strided { ptr, row_stride, k_stride, batch } => {
+            let from = first(ptr, row_stride, k_stride, batch, range);
             if in_place {
-                return View { ptr: from, step: tile * row_stride, row: row_stride, depth: depth_stride };
+                return PackedView { ptr: from, tile_stride: tile * row_stride, row_stride, k_stride };
             }
-            // SAFETY: the source is readable over the part, by promise.
+            // SAFETY: the source is readable over the range, by promise.
             unsafe {
-                if row_stride == 1 && depth_stride != 1 {
+                if row_stride == 1 && k_stride != 1 {
                     let ld = skewed(rows);
-                    copy_lines(kernel, from, [depth_stride, 1], [depth, rows], room, ld);
-                    View { ptr: room, step: tile, row: 1, depth: ld as isize }
+                    copy_k_contiguous(kernel, from, [k_stride, 1], [k, rows], scratch, ld);
+                    PackedView { ptr: scratch, tile_stride: tile, row_stride: 1, k_stride: ld as isize }
                 } else {
-                    let ld = skewed(depth);
-                    copy_lines(kernel, from, [row_stride, depth_stride], [rows, depth], room, ld);
-                    View { ptr: room, step: tile * ld as isize, row: ld as isize, depth: 1 }
+                    let ld = skewed(k);
+                    copy_k_contiguous(kernel, from, [row_stride, k_stride], [rows, k], scratch, ld);
+                    PackedView {
+                        ptr: scratch,
+                        tile_stride: tile * ld as isize,
+                        row_stride: ld as isize,
+                        k_stride: 1,
+                    }
                 }
             }
         }
     }
 }
 
-/// How packed B lies: for each block of depths, lines or panels.
+/// The layout of packed B: for each block of k, rows or panels.
 #[derive(Clone, Copy)]
-pub(super) struct Layout {
-    /// Columns of a line, padded; or of all panels.
+pub(super) struct PanelLayout {
+    /// Columns of a row, padded; or of all panels.
     ld: usize,
-    /// Columns of a panel, or none where each depth is one long line.
+    /// Columns of a panel; none where each index of k is one long row.
     panel: Option<usize>,
     /// Columns of a tile.
     tile: usize,
 }
 
-impl Layout {
+impl PanelLayout {
     /// The layout of `cols` columns of `operand`.
-    pub(super) fn new<T: Element>(operand: &Operand<T>, kernel: &Kernel<T>, cols: usize) -> Layout {
+    pub(super) fn new<T: GemmElement>(
+        operand: &GemmOperand<T>,
+        kernel: &MicroKernel<T>,
+        cols: usize,
+    ) -> PanelLayout {
         let tile = kernel.columns;
         match operand {
-            // A function writes long lines faster than a panel's short ones.
-            Operand::Packed { order: Order::Rows, .. } => Layout { ld: skewed(cols), panel: None, tile },
-            Operand::Packed { order: Order::Depth, .. } | Operand::Strided { .. } => {
-                Layout { ld: cols.next_multiple_of(tile), panel: Some(tile), tile }
+            // A function writes long rows faster than a panel's short ones.
+            GemmOperand::Packed { order: PackOrder::RowContiguous, .. } => {
+                PanelLayout { ld: skewed(cols), panel: None, tile }
+            }
+            GemmOperand::Packed { order: PackOrder::KContiguous, .. } | GemmOperand::Strided { .. } => {
+                PanelLayout { ld: cols.next_multiple_of(tile), panel: Some(tile), tile }
             }
         }
     }
 
-    /// Elements that `depth` depths take.
-    pub(super) fn room(&self, depth: usize) -> usize {
-        self.ld * depth
+    /// Elements that `k` rows take.
+    pub(super) fn len(&self, k: usize) -> usize {
+        self.ld * k
     }
 
-    /// A block of depths, `start..start + depth`, from a column that starts a
-    /// tile, where `base` holds all depths from 0.
-    pub(super) fn view<T>(&self, base: *const T, start: usize, depth: usize, col: usize) -> View<T> {
+    /// The block `start..start + k` of k, from a column that starts a
+    /// tile, where `base` holds all of k from 0.
+    pub(super) fn view<T>(&self, base: *const T, start: usize, k: usize, col: usize) -> PackedView<T> {
         let block = base.wrapping_add(start * self.ld);
         match self.panel {
-            Some(panel) => View {
-                ptr: block.wrapping_add(col * depth),
-                step: (panel * depth) as isize,
-                row: 1,
-                depth: panel as isize,
+            Some(panel) => PackedView {
+                ptr: block.wrapping_add(col * k),
+                tile_stride: (panel * k) as isize,
+                row_stride: 1,
+                k_stride: panel as isize,
             },
-            None => View {
+            None => PackedView {
                 ptr: block.wrapping_add(col),
-                step: self.tile as isize,
-                row: 1,
-                depth: self.ld as isize,
+                tile_stride: self.tile as isize,
+                row_stride: 1,
+                k_stride: self.ld as isize,
             },
         }
     }
 }
 
-/// Elements of further room that packing B may need.
-pub(super) fn right_room<T>(operand: &Operand<T>, cols: usize, depth: usize) -> usize {
+/// Elements of further scratch that packing B may need.
+pub(super) fn b_scratch_len<T>(operand: &GemmOperand<T>, cols: usize, k: usize) -> usize {
     match operand {
-        Operand::Packed { order: Order::Depth, .. } => cols * skewed(depth),
-        Operand::Packed { order: Order::Rows, .. } | Operand::Strided { .. } => 0,
+        GemmOperand::Packed { order: PackOrder::KContiguous, .. } => cols * skewed(k),
+        GemmOperand::Packed { order: PackOrder::RowContiguous, .. } | GemmOperand::Strided { .. } => 0,
     }
 }
 
-/// Packs a block of B for `view` to read; the part starts at a tile's column.
+/// Packs a block of B for `view` to read; the range starts at a tile's column.
 ///
 /// # Safety
-/// The operand is valid over the part, the view's memory is writable, and
-/// `room` has [`right_room`] elements.
-pub(super) unsafe fn right<T: Element>(
-    operand: &Operand<T>,
-    kernel: &Kernel<T>,
-    part: &Part,
-    view: View<T>,
-    room: *mut T,
+/// The operand is valid over the range, the view's memory is writable, and
+/// `scratch` has [`b_scratch_len`] elements.
+pub(super) unsafe fn pack_b<T: GemmElement>(
+    operand: &GemmOperand<T>,
+    kernel: &MicroKernel<T>,
+    range: &OperandRange,
+    view: PackedView<T>,
+    scratch: *mut T,
 ) {
     let to = view.ptr.cast_mut();
-    let (cols, depth) = (part.rows.len(), part.depth.len());
+    let (cols, k) = (range.rows.len(), range.k.len());
     // SAFETY: the caller's promise.
     unsafe {
         match *operand {
-            Operand::Packed { order: Order::Rows, fill } => {
-                request(fill, part, to, view.depth as usize);
+            GemmOperand::Packed { order: PackOrder::RowContiguous, fill } => {
+                request(fill, range, to, view.k_stride as usize);
             }
-            Operand::Packed { order: Order::Depth, fill } => {
-                let ld = skewed(depth);
-                request(fill, part, room, ld);
-                transpose_panels(kernel, room, [ld as isize, 1], cols, depth, to);
+            GemmOperand::Packed { order: PackOrder::KContiguous, fill } => {
+                let ld = skewed(k);
+                request(fill, range, scratch, ld);
+                transpose_panels(kernel, scratch, [ld as isize, 1], cols, k, to);
             }
-            Operand::Strided { ptr, row_stride, depth_stride, batch } => {
-                let from = first(ptr, row_stride, depth_stride, batch, part);
+            GemmOperand::Strided { ptr, row_stride, k_stride, batch } => {
+                let from = first(ptr, row_stride, k_stride, batch, range);
                 if row_stride == 1 || cols == 1 {
-                    split_panels(kernel, from, depth_stride, cols, depth, to);
+                    split_panels(kernel, from, k_stride, cols, k, to);
                 } else {
-                    transpose_panels(kernel, from, [row_stride, depth_stride], cols, depth, to);
+                    transpose_panels(kernel, from, [row_stride, k_stride], cols, k, to);
                 }
             }
         }
     }
 }
 
-/// The first element of a part.
+/// The first element of a range.
 pub(super) fn first<T>(
     ptr: *const T,
     row_stride: isize,
-    depth_stride: isize,
+    k_stride: isize,
     batch: &(dyn Fn(usize) -> isize + Sync),
-    part: &Part,
+    range: &OperandRange,
 ) -> *const T {
-    let offset = part.rows.start as isize * row_stride + part.depth.start as isize * depth_stride;
-    ptr.wrapping_offset(batch(part.batch) + offset)
+    let offset = range.rows.start as isize * row_stride + range.k.start as isize * k_stride;
+    ptr.wrapping_offset(batch(range.batch) + offset)
 }
 
-/// Copies a row-major block to where any strides place it.
-///
+/// Copies a row-major block to memory of any strides.
 ///
 /// # Safety
-/// The block is readable, every place it goes to writable.
-pub(super) unsafe fn scatter<T: Element>(
-    kernel: &Kernel<T>,
+/// The block is readable, every destination writable.
+pub(super) unsafe fn scatter<T: GemmElement>(
+    kernel: &MicroKernel<T>,
     from: *const T,
     ld: isize,
     to: *mut T,
@@ -220,38 +237,38 @@ pub(super) unsafe fn scatter<T: Element>(
     }
 }
 
-/// A line length that holds `count` elements, whole cache lines of them, an odd
-/// number so that equal places of successive lines fall in different cache sets.
+/// A leading dimension of at least `count` elements: an odd number of cache lines, so that equal
+/// columns of successive rows fall in different cache sets.
 fn skewed(count: usize) -> usize {
     (count.div_ceil(16) | 1) * 16
 }
 
-unsafe fn request<T>(fill: &(dyn Fn(Fill<T>) + Sync), part: &Part, to: *mut T, ld: usize) {
-    if !part.rows.is_empty() && !part.depth.is_empty() {
-        let (rows, depth) = (part.rows.clone(), part.depth.clone());
-        fill(Fill { batch: part.batch, rows, depth, to, ld });
+unsafe fn request<T>(fill: &(dyn Fn(PackRequest<T>) + Sync), range: &OperandRange, to: *mut T, ld: usize) {
+    if !range.rows.is_empty() && !range.k.is_empty() {
+        let (rows, k) = (range.rows.clone(), range.k.clone());
+        fill(PackRequest { batch: range.batch, rows, k, to, ld });
     }
 }
 
-/// Copies `extents` (rows, depth) elements to lines of contiguous depths.
-unsafe fn copy_lines<T: Element>(
-    kernel: &Kernel<T>,
+/// Copies `extents` (rows, k) elements to rows that are contiguous along k.
+unsafe fn copy_k_contiguous<T: GemmElement>(
+    kernel: &MicroKernel<T>,
     from: *const T,
     strides: [isize; 2],
     extents: [usize; 2],
     to: *mut T,
     ld: usize,
 ) {
-    let [rows, depth] = extents;
+    let [rows, k] = extents;
     // SAFETY: the caller vouches for source and destination.
     unsafe {
         if strides[1] == 1 {
             let from_row = strides[0];
-            (kernel.copy)(&Copying { from, from_row, to, to_row: ld as isize, rows, width: depth });
+            (kernel.copy)(&RowCopy { from, from_row, to, to_row: ld as isize, rows, width: k });
         } else {
             for r in 0..rows {
-                for k in 0..depth {
-                    *to.add(r * ld + k) = *from.offset(r as isize * strides[0] + k as isize * strides[1]);
+                for p in 0..k {
+                    *to.add(r * ld + p) = *from.offset(r as isize * strides[0] + p as isize * strides[1]);
                 }
             }
         }
@@ -259,52 +276,52 @@ unsafe fn copy_lines<T: Element>(
 }
 
 /// Copies contiguous columns to panels of a tile's columns.
-unsafe fn split_panels<T: Element>(
-    kernel: &Kernel<T>,
+unsafe fn split_panels<T: GemmElement>(
+    kernel: &MicroKernel<T>,
     from: *const T,
     from_row: isize,
     cols: usize,
-    depth: usize,
+    k: usize,
     to: *mut T,
 ) {
-    /// Depths at a time: few enough streams for the hardware to prefetch.
+    /// Rows of k at a time: few enough streams for the hardware prefetcher.
     const GROUP: usize = 8;
     let panel = kernel.columns;
-    for k in (0..depth).step_by(GROUP) {
-        let rows = GROUP.min(depth - k);
-        let from = from.wrapping_offset(k as isize * from_row);
+    for p in (0..k).step_by(GROUP) {
+        let rows = GROUP.min(k - p);
+        let from = from.wrapping_offset(p as isize * from_row);
         for j in (0..cols).step_by(panel) {
-            let (from, to) = (from.wrapping_add(j), to.wrapping_add(j * depth + k * panel));
+            let (from, to) = (from.wrapping_add(j), to.wrapping_add(j * k + p * panel));
             let width = panel.min(cols - j);
             // SAFETY: the caller vouches for source and destination.
-            unsafe { (kernel.copy)(&Copying { from, from_row, to, to_row: panel as isize, rows, width }) };
+            unsafe { (kernel.copy)(&RowCopy { from, from_row, to, to_row: panel as isize, rows, width }) };
         }
     }
 }
 
-/// Copies columns of any strides (column, depth) to panels of a tile's columns.
-unsafe fn transpose_panels<T: Element>(
-    kernel: &Kernel<T>,
+/// Copies columns of any strides (column, k) to panels of a tile's columns.
+unsafe fn transpose_panels<T: GemmElement>(
+    kernel: &MicroKernel<T>,
     from: *const T,
     strides: [isize; 2],
     cols: usize,
-    depth: usize,
+    k: usize,
     to: *mut T,
 ) {
     let (panel, lanes) = (kernel.columns, kernel.lanes);
     for j in (0..cols).step_by(lanes) {
         let width = lanes.min(cols - j);
         let from = from.wrapping_offset(j as isize * strides[0]);
-        let to = to.wrapping_add(j / panel * panel * depth + j % panel);
-        let whole = if width == lanes && strides[1] == 1 { depth / lanes * lanes } else { 0 };
+        let to = to.wrapping_add(j / panel * panel * k + j % panel);
+        let whole = if width == lanes && strides[1] == 1 { k / lanes * lanes } else { 0 };
         // SAFETY: the caller vouches for source and destination.
         unsafe {
-            for k in (0..whole).step_by(lanes) {
-                (kernel.transpose)(from.add(k), strides[0], to.add(k * panel), panel as isize);
+            for p in (0..whole).step_by(lanes) {
+                (kernel.transpose)(from.add(p), strides[0], to.add(p * panel), panel as isize);
             }
-            for k in whole..depth {
+            for p in whole..k {
                 for i in 0..width {
-                    *to.add(k * panel + i) = *from.offset(i as isize * strides[0] + k as isize * strides[1]);
+                    *to.add(p * panel + i) = *from.offset(i as isize * strides[0] + p as isize * strides[1]);
                 }
             }
         }

@@ -3,11 +3,11 @@
 use std::fmt::Debug;
 use std::sync::Mutex;
 
-use super::kernels::private::Sealed;
+use super::kernels::private::SealedElement;
 use super::*;
 
 /// Elements that small integers, and something to stand out, can be made of.
-trait Sample: Element + PartialOrd + Debug {
+trait Sample: GemmElement + PartialOrd + Debug {
     fn of(value: i64) -> Self;
     /// What surrounds matrices: spoils any sum that it gets into.
     fn poison() -> Self;
@@ -29,14 +29,14 @@ macro_rules! sample {
 sample!(f32, f32::NAN; f64, f64::NAN; i32, 0x5a5a_5a5a; u32, 0x5a5a_5a5a; i64, 0x5a5a_5a5a_5a5a; u8, 0x5a);
 
 /// Pairs compare as the sums they may be.
-impl PartialEq for Pair {
-    fn eq(&self, other: &Pair) -> bool {
+impl PartialEq for Bf16x2 {
+    fn eq(&self, other: &Bf16x2) -> bool {
         self.sum() == other.sum()
     }
 }
 
-impl PartialOrd for Pair {
-    fn partial_cmp(&self, other: &Pair) -> Option<std::cmp::Ordering> {
+impl PartialOrd for Bf16x2 {
+    fn partial_cmp(&self, other: &Bf16x2) -> Option<std::cmp::Ordering> {
         self.sum().partial_cmp(&other.sum())
     }
 }
@@ -59,19 +59,19 @@ impl Sample for AbsoluteDifference {
     }
 }
 
-impl Sample for Pair {
-    fn of(value: i64) -> Pair {
+impl Sample for Bf16x2 {
+    fn of(value: i64) -> Bf16x2 {
         let [first, second] = [value, (5 * value + 1) % 7].map(|x| half::bf16::from_f32(x as f32));
-        Pair::new(first, second)
+        Bf16x2::new(first, second)
     }
-    fn poison() -> Pair {
-        Pair::of_sum(f32::NAN)
+    fn poison() -> Bf16x2 {
+        Bf16x2::of_sum(f32::NAN)
     }
 }
 
 /// How a matrix lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum Layout {
     RowMajor,
     ColumnMajor,
     Padded,
@@ -81,14 +81,14 @@ enum Form {
     RepeatedColumn,
 }
 
-const FORMS: [Form; 7] = [
-    Form::RowMajor,
-    Form::ColumnMajor,
-    Form::Padded,
-    Form::Spread,
-    Form::Reversed,
-    Form::RepeatedRow,
-    Form::RepeatedColumn,
+const LAYOUTS: [Layout; 7] = [
+    Layout::RowMajor,
+    Layout::ColumnMajor,
+    Layout::Padded,
+    Layout::Spread,
+    Layout::Reversed,
+    Layout::RepeatedRow,
+    Layout::RepeatedColumn,
 ];
 
 /// Matrices in a buffer of poison.
@@ -100,16 +100,16 @@ struct Matrices<T> {
 }
 
 impl<T: Sample> Matrices<T> {
-    fn new(form: Form, batches: usize, [rows, cols]: [usize; 2]) -> Self {
+    fn new(layout: Layout, batches: usize, [rows, cols]: [usize; 2]) -> Self {
         let (r, c) = (rows.max(1) as isize, cols.max(1) as isize);
-        let (strides, offset) = match form {
-            Form::RowMajor => ([c, 1], 0),
-            Form::ColumnMajor => ([1, r], 0),
-            Form::Padded => ([c + 3, 1], 0),
-            Form::Spread => ([2 * c * 3, 3], 0),
-            Form::Reversed => ([-c, -1], r * c - 1),
-            Form::RepeatedRow => ([0, 1], 0),
-            Form::RepeatedColumn => ([1, 0], 0),
+        let (strides, offset) = match layout {
+            Layout::RowMajor => ([c, 1], 0),
+            Layout::ColumnMajor => ([1, r], 0),
+            Layout::Padded => ([c + 3, 1], 0),
+            Layout::Spread => ([2 * c * 3, 3], 0),
+            Layout::Reversed => ([-c, -1], r * c - 1),
+            Layout::RepeatedRow => ([0, 1], 0),
+            Layout::RepeatedColumn => ([1, 0], 0),
         };
         let batch = r * c * 6 + 5;
         let data = vec![T::poison(); batches.max(1) * batch as usize + 7];
@@ -117,8 +117,8 @@ impl<T: Sample> Matrices<T> {
     }
 
     /// Filled with small integers, the same ones each time.
-    fn filled(form: Form, batches: usize, extents: [usize; 2], seed: i64) -> Self {
-        let mut matrices = Self::new(form, batches, extents);
+    fn filled(layout: Layout, batches: usize, extents: [usize; 2], seed: i64) -> Self {
+        let mut matrices = Self::new(layout, batches, extents);
         for b in 0..batches {
             for r in 0..extents[0] {
                 for c in 0..extents[1] {
@@ -140,7 +140,7 @@ impl<T: Sample> Matrices<T> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Source {
     Memory,
-    Function(Order),
+    Function(PackOrder),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -149,15 +149,15 @@ struct Case {
     m: usize,
     n: usize,
     k: usize,
-    forms: [Form; 3],
+    layouts: [Layout; 3],
     sources: [Source; 2],
     blocks: bool,
 }
 
 impl Case {
     fn new(m: usize, n: usize, k: usize) -> Case {
-        let forms = [Form::RowMajor; 3];
-        Case { batch: 1, m, n, k, forms, sources: [Source::Memory; 2], blocks: false }
+        let layouts = [Layout::RowMajor; 3];
+        Case { batch: 1, m, n, k, layouts, sources: [Source::Memory; 2], blocks: false }
     }
 }
 
@@ -167,14 +167,14 @@ struct Shared<T>(*mut T);
 unsafe impl<T> Sync for Shared<T> {}
 
 /// Runs a case with a kernel and returns C.
-fn compute<T: Sample>(case: Case, kernel: &Kernel<T>, a: &Matrices<T>, b: &Matrices<T>) -> Matrices<T> {
-    let Case { batch, m, n, k, forms, sources, blocks } = case;
-    let mut c = Matrices::<T>::new(forms[2], batch, [m, n]);
+fn compute<T: Sample>(case: Case, kernel: &MicroKernel<T>, a: &Matrices<T>, b: &Matrices<T>) -> Matrices<T> {
+    let Case { batch, m, n, k, layouts, sources, blocks } = case;
+    let mut c = Matrices::<T>::new(layouts[2], batch, [m, n]);
     let seen = Mutex::new(vec![0u8; batch * m * n]);
     let (start, strides, step) = (c.start, c.strides, c.batch);
     let to = Shared(c.data.as_mut_ptr().wrapping_offset(start));
     let to = &to;
-    let emit = |block: Block<T>| {
+    let emit = |block: OutputBlock<T>| {
         let mut seen = seen.lock().expect("no test panics while it holds this");
         for (i, r) in block.rows.clone().enumerate() {
             for (j, col) in block.cols.clone().enumerate() {
@@ -188,9 +188,9 @@ fn compute<T: Sample>(case: Case, kernel: &Kernel<T>, a: &Matrices<T>, b: &Matri
         }
     };
     let out = if blocks {
-        Output::Blocks(&emit)
+        GemmOutput::Blocks(&emit)
     } else {
-        Output::Strided {
+        GemmOutput::Strided {
             ptr: to.0,
             row_stride: strides[0],
             col_stride: strides[1],
@@ -199,20 +199,20 @@ fn compute<T: Sample>(case: Case, kernel: &Kernel<T>, a: &Matrices<T>, b: &Matri
     };
     let offsets = [a, b].map(|x| move |i: usize| i as isize * x.batch);
     let fills = [(a, sources[0]), (b, sources[1])]
-        .map(|(x, source)| move |request: Fill<T>| fill(x, source, request));
+        .map(|(x, source)| move |request: PackRequest<T>| fill(x, source, request));
     let operand = |i: usize| {
         let x = [a, b][i];
         match sources[i] {
-            Source::Memory => Operand::Strided {
+            Source::Memory => GemmOperand::Strided {
                 ptr: x.data.as_ptr().wrapping_offset(x.start),
                 row_stride: x.strides[0],
-                depth_stride: x.strides[1],
+                k_stride: x.strides[1],
                 batch: &offsets[i],
             },
-            Source::Function(order) => Operand::Packed { order, fill: &fills[i] },
+            Source::Function(order) => GemmOperand::Packed { order, fill: &fills[i] },
         }
     };
-    let problem = Problem { batch, m, n, k, a: operand(0), b: operand(1), out };
+    let problem = GemmProblem { batch, m, n, k, a: operand(0), b: operand(1), out };
     // SAFETY: the matrices hold every index; kernels come from `kernels()`.
     unsafe { run_with(&problem, kernel) };
     let once = !blocks || seen.lock().expect("nothing panicked").iter().all(|&count| count == 1);
@@ -220,16 +220,19 @@ fn compute<T: Sample>(case: Case, kernel: &Kernel<T>, a: &Matrices<T>, b: &Matri
     c
 }
 
-fn fill<T: Sample>(from: &Matrices<T>, source: Source, request: Fill<T>) {
-    assert!(!request.rows.is_empty() && !request.depth.is_empty());
-    let lines =
-        if source == Source::Function(Order::Rows) { request.rows.len() } else { request.depth.len() };
+fn fill<T: Sample>(from: &Matrices<T>, source: Source, request: PackRequest<T>) {
+    assert!(!request.rows.is_empty() && !request.k.is_empty());
+    let lines = if source == Source::Function(PackOrder::RowContiguous) {
+        request.rows.len()
+    } else {
+        request.k.len()
+    };
     assert!(request.ld >= lines, "lines overlap");
     for (i, r) in request.rows.clone().enumerate() {
-        for (j, k) in request.depth.clone().enumerate() {
+        for (j, k) in request.k.clone().enumerate() {
             let place = match source {
-                Source::Function(Order::Rows) => j * request.ld + i,
-                Source::Function(Order::Depth) | Source::Memory => i * request.ld + j,
+                Source::Function(PackOrder::RowContiguous) => j * request.ld + i,
+                Source::Function(PackOrder::KContiguous) | Source::Memory => i * request.ld + j,
             };
             // SAFETY: inside the block asked for.
             unsafe { *request.to.add(place) = from.data[from.at(request.batch, r, k)] };
@@ -239,9 +242,9 @@ fn fill<T: Sample>(from: &Matrices<T>, source: Source, request: Fill<T>) {
 
 /// Checks a case with every kernel, and that C's surroundings stay as they were.
 fn check<T: Sample>(case: Case) {
-    let Case { batch, m, n, k, forms, .. } = case;
-    let a = Matrices::<T>::filled(forms[0], batch, [m, k], 1);
-    let b = Matrices::<T>::filled(forms[1], batch, [n, k], 2);
+    let Case { batch, m, n, k, layouts, .. } = case;
+    let a = Matrices::<T>::filled(layouts[0], batch, [m, k], 1);
+    let b = Matrices::<T>::filled(layouts[1], batch, [n, k], 2);
     let expected = multiply(case, &a, &b);
     // Poison may be a NaN, which equals nothing.
     let poisoned = |x: T| x.partial_cmp(&x).is_none();
@@ -256,8 +259,8 @@ fn check<T: Sample>(case: Case) {
 
 /// C by the definition.
 fn multiply<T: Sample>(case: Case, a: &Matrices<T>, b: &Matrices<T>) -> Matrices<T> {
-    let Case { batch, m, n, k, forms, .. } = case;
-    let mut c = Matrices::<T>::new(forms[2], batch, [m, n]);
+    let Case { batch, m, n, k, layouts, .. } = case;
+    let mut c = Matrices::<T>::new(layouts[2], batch, [m, n]);
     for i in 0..batch {
         for r in 0..m {
             for col in 0..n {
@@ -291,7 +294,7 @@ fn shapes() -> Vec<Case> {
 fn odd_shapes() {
     check_all::<f32>(&shapes());
     check_all::<f64>(&shapes());
-    check_all::<Pair>(&shapes());
+    check_all::<Bf16x2>(&shapes());
     check_all::<SquaredDifference>(&shapes());
     check_all::<AbsoluteDifference>(&shapes());
     check_all::<i32>(&shapes());
@@ -303,18 +306,18 @@ fn odd_shapes() {
 #[test]
 fn strides() {
     let mut cases = Vec::new();
-    for (i, a) in FORMS.into_iter().enumerate() {
-        for (j, b) in FORMS.into_iter().enumerate() {
-            for (o, c) in FORMS[..5].iter().enumerate() {
+    for (i, a) in LAYOUTS.into_iter().enumerate() {
+        for (j, b) in LAYOUTS.into_iter().enumerate() {
+            for (o, c) in LAYOUTS[..5].iter().enumerate() {
                 let [m, n, k] =
                     [[7, 49, 33], [50, 17, 300], [1, 70, 40], [70, 1, 40], [13, 100, 9]][(i + j + o) % 5];
-                cases.push(Case { batch: 2, forms: [a, b, *c], ..Case::new(m, n, k) });
+                cases.push(Case { batch: 2, layouts: [a, b, *c], ..Case::new(m, n, k) });
             }
         }
     }
     check_all::<f32>(&cases);
     check_all::<f64>(&cases);
-    check_all::<Pair>(&cases);
+    check_all::<Bf16x2>(&cases);
     check_all::<SquaredDifference>(&cases);
     check_all::<AbsoluteDifference>(&cases);
     check_all::<i32>(&cases);
@@ -322,7 +325,11 @@ fn strides() {
 
 #[test]
 fn functions_for_operands_and_output() {
-    let sources = [Source::Memory, Source::Function(Order::Rows), Source::Function(Order::Depth)];
+    let sources = [
+        Source::Memory,
+        Source::Function(PackOrder::RowContiguous),
+        Source::Function(PackOrder::KContiguous),
+    ];
     let mut cases = Vec::new();
     for a in sources {
         for b in sources {
@@ -336,8 +343,8 @@ fn functions_for_operands_and_output() {
                     [270, 60, 100],
                     [3, 5, 5000],
                 ] {
-                    let forms = [Form::RowMajor, Form::ColumnMajor, Form::RowMajor];
-                    cases.push(Case { sources: [a, b], blocks, forms, ..Case::new(m, n, k) });
+                    let layouts = [Layout::RowMajor, Layout::ColumnMajor, Layout::RowMajor];
+                    cases.push(Case { sources: [a, b], blocks, layouts, ..Case::new(m, n, k) });
                 }
                 let case = Case { batch: 9, sources: [a, b], blocks, ..Case::new(20, 30, 40) };
                 cases.push(case);
@@ -345,7 +352,7 @@ fn functions_for_operands_and_output() {
         }
     }
     check_all::<f32>(&cases);
-    check_all::<Pair>(&cases);
+    check_all::<Bf16x2>(&cases);
     check_all::<SquaredDifference>(&cases);
     check_all::<AbsoluteDifference>(&cases);
     check_all::<i64>(&cases);
@@ -360,16 +367,14 @@ fn large() {
         Case::new(1, 3000, 300),
         Case::new(260, 50, 600),
     ]);
-    cases.extend(
-        cases
-            .clone()
-            .into_iter()
-            .map(|case| Case { forms: [Form::ColumnMajor, Form::ColumnMajor, Form::ColumnMajor], ..case }),
-    );
+    cases.extend(cases.clone().into_iter().map(|case| Case {
+        layouts: [Layout::ColumnMajor, Layout::ColumnMajor, Layout::ColumnMajor],
+        ..case
+    }));
     cases.push(Case { batch: 16, ..Case::new(140, 64, 70) });
     check_all::<f32>(&cases);
     check_all::<f64>(&cases[..3]);
-    check_all::<Pair>(&cases);
+    check_all::<Bf16x2>(&cases);
     check_all::<SquaredDifference>(&cases);
     check_all::<AbsoluteDifference>(&cases);
 }
@@ -386,17 +391,18 @@ fn noise(count: usize, mut state: u64) -> Vec<f32> {
     .collect()
 }
 
-fn product(m: usize, n: usize, k: usize, kernel: &Kernel<f32>) -> Vec<f32> {
+fn product(m: usize, n: usize, k: usize, kernel: &MicroKernel<f32>) -> Vec<f32> {
     let (a, b) = (noise(m * k, 0x9e37), noise(n * k, 0x79b9));
     let mut c = vec![f32::NAN; m * n];
-    let strided = |data: &[f32]| Operand::Strided {
+    let strided = |data: &[f32]| GemmOperand::Strided {
         ptr: data.as_ptr(),
         row_stride: k as isize,
-        depth_stride: 1,
+        k_stride: 1,
         batch: &|_| 0,
     };
-    let out = Output::Strided { ptr: c.as_mut_ptr(), row_stride: n as isize, col_stride: 1, batch: &|_| 0 };
-    let problem = Problem { batch: 1, m, n, k, a: strided(&a), b: strided(&b), out };
+    let out =
+        GemmOutput::Strided { ptr: c.as_mut_ptr(), row_stride: n as isize, col_stride: 1, batch: &|_| 0 };
+    let problem = GemmProblem { batch: 1, m, n, k, a: strided(&a), b: strided(&b), out };
     // SAFETY: the vectors hold every index; kernels come from `kernels()`.
     unsafe { run_with(&problem, kernel) };
     c
@@ -440,8 +446,8 @@ fn non_finite_values_propagate() {
     for kernel in f32::kernels() {
         for [m, n, k] in [[3, 50, 20], [1, 50, 20], [50, 1, 20], [64, 64, 300]] {
             let case = Case::new(m, n, k);
-            let mut a = Matrices::<f32>::filled(Form::RowMajor, 1, [m, k], 1);
-            let b = Matrices::<f32>::filled(Form::RowMajor, 1, [n, k], 2);
+            let mut a = Matrices::<f32>::filled(Layout::RowMajor, 1, [m, k], 1);
+            let b = Matrices::<f32>::filled(Layout::RowMajor, 1, [n, k], 2);
             let at = a.at(0, m - 1, k - 1);
             a.data[at] = f32::INFINITY;
             let c = compute(case, kernel, &a, &b);
@@ -474,6 +480,6 @@ fn transposing_kernels() {
     }
     transposes::<f32>();
     transposes::<f64>();
-    transposes::<Pair>();
+    transposes::<Bf16x2>();
     transposes::<u8>();
 }

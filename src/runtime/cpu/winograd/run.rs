@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::runtime::Bindings;
 use crate::runtime::cpu::contraction::{OperandSource, ResultSink, WriteBlockFn};
 use crate::runtime::cpu::convolution::ConvolutionExtents;
-use crate::runtime::cpu::gemm::{self, Fill, Operand, Output, Problem, scratch};
+use crate::runtime::cpu::gemm::{self, GemmOperand, GemmOutput, GemmProblem, PackRequest, scratch};
 use crate::runtime::cpu::micro::winograd::{self, PRODUCTS, TILES, TileRow};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::thresholds::{
@@ -31,7 +31,7 @@ struct TaskGrid {
 impl TaskGrid {
     fn of(extents: &ConvolutionExtents) -> TaskGrid {
         let [down, tiles] = extents.tiles();
-        let width = gemm::even(tiles, WINOGRAD_TASK_TILES.end, TILES).min(tiles);
+        let width = gemm::even_split(tiles, WINOGRAD_TASK_TILES.end, TILES).min(tiles);
         let across = tiles.div_ceil(width);
         let all = extents.images * down;
         let about = (WINOGRAD_CACHED_ELEMENTS / extents.channels)
@@ -64,7 +64,7 @@ struct WinogradLaunch<'a> {
     filters: *const f32,
     read: &'a WriteBlockFn<'a>,
     to: ResultSink<'a>,
-    windows: [Operand<'a, f32>; 2],
+    windows: [GemmOperand<'a, f32>; 2],
 }
 
 // SAFETY: filters are only read; threads write disjoint parts of the output.
@@ -319,24 +319,24 @@ impl WinogradLaunch<'_> {
         let ConvolutionExtents { channels, filters, .. } = self.of.extents;
         let step = |step: usize| move |product: usize| (product * step) as isize;
         let [a, b, c] = [channels * filters, layout.factors, layout.products].map(step);
-        let problem = Problem {
+        let problem = GemmProblem {
             batch: PRODUCTS,
             m: some.len(),
             n: tiles,
             k: channels,
-            a: Operand::Strided {
+            a: GemmOperand::Strided {
                 ptr: self.filters.wrapping_add(some.start * channels),
                 row_stride: channels as isize,
-                depth_stride: 1,
+                k_stride: 1,
                 batch: &a,
             },
-            b: Operand::Strided {
+            b: GemmOperand::Strided {
                 ptr: scratch.factors,
                 row_stride: 1,
-                depth_stride: layout.tiles as isize,
+                k_stride: layout.tiles as isize,
                 batch: &b,
             },
-            out: Output::Strided {
+            out: GemmOutput::Strided {
                 ptr: scratch.products,
                 row_stride: layout.tiles as isize,
                 col_stride: 1,
@@ -423,16 +423,16 @@ impl WinogradLaunch<'_> {
         for row in outputs.rows.clone() {
             let point = (image * rows + row) * cols + outputs.cols.start;
             let (at_a, at_b) = ([self.batch, some.start, 0], [self.batch, point, 0]);
-            let fill_a = |fill: Fill<f32>| weights.request(at_a, fill);
-            let fill_b = |fill: Fill<f32>| data.request(at_b, fill);
-            let problem = Problem {
+            let fill_a = |fill: PackRequest<f32>| weights.request(at_a, fill);
+            let fill_b = |fill: PackRequest<f32>| data.request(at_b, fill);
+            let problem = GemmProblem {
                 batch: 1,
                 m: some.len(),
                 n: outputs.cols.len(),
                 k: 9 * channels,
-                a: weights.part(at_a, &fill_a),
-                b: data.part(at_b, &fill_b),
-                out: Output::Strided {
+                a: weights.sub_operand(at_a, &fill_a),
+                b: data.sub_operand(at_b, &fill_b),
+                out: GemmOutput::Strided {
                     ptr: start.wrapping_add((row - outputs.rows.start) * row_step),
                     row_stride: filter_step,
                     col_stride: 1,

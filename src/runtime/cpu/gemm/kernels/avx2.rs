@@ -2,8 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::lanes::{self, Axpy, Copying, Dot, Lanes, Tile};
-use super::{AbsoluteDifference, Kernel, SquaredDifference};
+use super::simd::{self, Axpy, Dot, RegisterTile, RowCopy, SimdVector};
+use super::{AbsoluteDifference, MicroKernel, SquaredDifference};
 
 /// Eight set lanes and eight clear ones: a mask of n lanes starts at 8 - n.
 static MASK_32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -25,7 +25,7 @@ unsafe fn mask_64(count: usize) -> __m256i {
 
 /// The register type of an element: how many there are, what intrinsics call them, the mask of
 /// some, and what adds a product to a sum.
-macro_rules! lanes {
+macro_rules! simd_vector {
     ($name:ident($register:ty), $element:ty as $bits:ty, $count:literal, $mask:ident, $zero:ident, $splat:ident,
      $load:ident, $load_mask:ident, $store:ident, $store_mask:ident, $add:ident,
      |$a:ident, $x:ident, $y:ident| $multiply_add:expr) => {
@@ -34,7 +34,7 @@ macro_rules! lanes {
 
         // SAFETY (of every block below): the caller has AVX2 and FMA and
         // vouches for the elements; masked-out lanes are not accessed.
-        impl Lanes for $name {
+        impl SimdVector for $name {
             type Element = $element;
             const COUNT: usize = $count;
             const FREE_MASKS: bool = false;
@@ -80,10 +80,10 @@ macro_rules! lanes {
     };
 }
 
-/// [`lanes`] of 32-bit floats.
-macro_rules! lanes_of_f32 {
+/// [`simd_vector`] of 32-bit floats.
+macro_rules! simd_vector_f32 {
     ($name:ident, $element:ty, |$a:ident, $x:ident, $y:ident| $multiply_add:expr) => {
-        lanes!(
+        simd_vector!(
             $name(__m256),
             $element as f32,
             8,
@@ -100,10 +100,10 @@ macro_rules! lanes_of_f32 {
     };
 }
 
-/// [`lanes`] of 32-bit integers.
-macro_rules! lanes_of_i32 {
+/// [`simd_vector`] of 32-bit integers.
+macro_rules! simd_vector_i32 {
     ($name:ident, $element:ty) => {
-        lanes!(
+        simd_vector!(
             $name(__m256i),
             $element as i32,
             8,
@@ -120,15 +120,15 @@ macro_rules! lanes_of_i32 {
     };
 }
 
-lanes_of_f32!(F32x8, f32, |a, x, y| _mm256_fmadd_ps(a, x, y));
-lanes_of_f32!(Squares, SquaredDifference, |a, x, y| {
+simd_vector_f32!(F32x8, f32, |a, x, y| _mm256_fmadd_ps(a, x, y));
+simd_vector_f32!(Squares, SquaredDifference, |a, x, y| {
     let difference = _mm256_sub_ps(a, x);
     _mm256_fmadd_ps(difference, difference, y)
 });
-lanes_of_f32!(Magnitudes, AbsoluteDifference, |a, x, y| {
+simd_vector_f32!(Magnitudes, AbsoluteDifference, |a, x, y| {
     _mm256_add_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0), _mm256_sub_ps(a, x)), y)
 });
-lanes!(
+simd_vector!(
     F64x4(__m256d),
     f64 as f64,
     4,
@@ -142,37 +142,37 @@ lanes!(
     _mm256_add_pd,
     |a, x, y| _mm256_fmadd_pd(a, x, y)
 );
-lanes_of_i32!(I32x8, i32);
-lanes_of_i32!(U32x8, u32);
+simd_vector_i32!(I32x8, i32);
+simd_vector_i32!(U32x8, u32);
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<L::Element>) {
-    // SAFETY: the caller keeps `lanes::tile`'s contract.
-    unsafe { lanes::tile::<L, R, V>(tile) }
+unsafe fn tile<L: SimdVector, const R: usize, const V: usize>(tile: &RegisterTile<L::Element>) {
+    // SAFETY: the caller keeps `simd::tile`'s contract.
+    unsafe { simd::tile::<L, R, V>(tile) }
 }
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn dot<L: Lanes>(dot: &Dot<L::Element>) {
-    // SAFETY: the caller keeps `lanes::dot`'s contract.
-    unsafe { lanes::dot::<L>(dot) }
+unsafe fn dot<L: SimdVector>(dot: &Dot<L::Element>) {
+    // SAFETY: the caller keeps `simd::dot`'s contract.
+    unsafe { simd::dot::<L>(dot) }
 }
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn axpy<L: Lanes>(axpy: &Axpy<L::Element>) {
-    // SAFETY: the caller keeps `lanes::axpy`'s contract.
-    unsafe { lanes::axpy::<L>(axpy) }
+unsafe fn axpy<L: SimdVector>(axpy: &Axpy<L::Element>) {
+    // SAFETY: the caller keeps `simd::axpy`'s contract.
+    unsafe { simd::axpy::<L>(axpy) }
 }
 
 #[target_feature(enable = "avx2,fma")]
-unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
-    // SAFETY: the caller keeps `lanes::copy`'s contract.
-    unsafe { lanes::copy::<L>(copying) }
+unsafe fn copy<L: SimdVector>(copying: &RowCopy<L::Element>) {
+    // SAFETY: the caller keeps `simd::copy`'s contract.
+    unsafe { simd::copy::<L>(copying) }
 }
 
 /// Tiles of 6 rows by 2 registers: 12 sums of the 16 registers.
 macro_rules! kernel {
     ($lanes:ty, $transpose:expr) => {
-        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(Kernel {
+        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(MicroKernel {
             name: "avx2",
             rows: 6,
             columns: 2 * <$lanes>::COUNT,
@@ -194,32 +194,32 @@ macro_rules! kernel {
 }
 
 /// The kernel for `f32`, where the processor has AVX2 and FMA.
-pub(super) fn f32() -> Option<Kernel<f32>> {
+pub(super) fn f32() -> Option<MicroKernel<f32>> {
     kernel!(F32x8, transpose_8x8)
 }
 
 /// The kernel for squared differences, where the processor has AVX2 and FMA.
-pub(super) fn squared_differences() -> Option<Kernel<SquaredDifference>> {
+pub(super) fn squared_differences() -> Option<MicroKernel<SquaredDifference>> {
     kernel!(Squares, transpose_8x8)
 }
 
 /// The kernel for absolute differences, where the processor has AVX2 and FMA.
-pub(super) fn absolute_differences() -> Option<Kernel<AbsoluteDifference>> {
+pub(super) fn absolute_differences() -> Option<MicroKernel<AbsoluteDifference>> {
     kernel!(Magnitudes, transpose_8x8)
 }
 
 /// The kernel for `i32`, where the processor has AVX2 and FMA.
-pub(super) fn i32() -> Option<Kernel<i32>> {
+pub(super) fn i32() -> Option<MicroKernel<i32>> {
     kernel!(I32x8, transpose_8x8)
 }
 
 /// The kernel for `u32`, where the processor has AVX2 and FMA.
-pub(super) fn u32() -> Option<Kernel<u32>> {
+pub(super) fn u32() -> Option<MicroKernel<u32>> {
     kernel!(U32x8, transpose_8x8)
 }
 
 /// The kernel for `f64`, where the processor has AVX2 and FMA.
-pub(super) fn f64() -> Option<Kernel<f64>> {
+pub(super) fn f64() -> Option<MicroKernel<f64>> {
     kernel!(F64x4, transpose_4x4)
 }
 

@@ -2,12 +2,12 @@
 
 use std::arch::x86_64::*;
 
-use super::lanes::{self, Axpy, Copying, Dot, Lanes, Tile};
-use super::{AbsoluteDifference, Kernel, SquaredDifference};
+use super::simd::{self, Axpy, Dot, RegisterTile, RowCopy, SimdVector};
+use super::{AbsoluteDifference, MicroKernel, SquaredDifference};
 
 /// The register type of an element: how many there are, their mask, what intrinsics call them,
 /// and what adds a product to a sum.
-macro_rules! lanes {
+macro_rules! simd_vector {
     ($name:ident($register:ty), $element:ty as $bits:ty, $count:literal, $mask:ty, $zero:ident, $splat:ident,
      $load:ident, $load_mask:ident, $store:ident, $store_mask:ident, $add:ident,
      |$a:ident, $x:ident, $y:ident| $multiply_add:expr) => {
@@ -16,7 +16,7 @@ macro_rules! lanes {
 
         // SAFETY (of every block below): the caller has AVX-512F and vouches
         // for the elements; masked-out lanes are not accessed.
-        impl Lanes for $name {
+        impl SimdVector for $name {
             type Element = $element;
             const COUNT: usize = $count;
             const FREE_MASKS: bool = true;
@@ -62,10 +62,10 @@ macro_rules! lanes {
     };
 }
 
-/// [`lanes`] of 32-bit floats.
-macro_rules! lanes_of_f32 {
+/// [`simd_vector`] of 32-bit floats.
+macro_rules! simd_vector_f32 {
     ($name:ident, $element:ty, |$a:ident, $x:ident, $y:ident| $multiply_add:expr) => {
-        lanes!(
+        simd_vector!(
             $name(__m512),
             $element as f32,
             16,
@@ -82,10 +82,10 @@ macro_rules! lanes_of_f32 {
     };
 }
 
-/// [`lanes`] of 32-bit integers.
-macro_rules! lanes_of_i32 {
+/// [`simd_vector`] of 32-bit integers.
+macro_rules! simd_vector_i32 {
     ($name:ident, $element:ty) => {
-        lanes!(
+        simd_vector!(
             $name(__m512i),
             $element as i32,
             16,
@@ -102,15 +102,15 @@ macro_rules! lanes_of_i32 {
     };
 }
 
-lanes_of_f32!(F32x16, f32, |a, x, y| _mm512_fmadd_ps(a, x, y));
-lanes_of_f32!(Squares, SquaredDifference, |a, x, y| {
+simd_vector_f32!(F32x16, f32, |a, x, y| _mm512_fmadd_ps(a, x, y));
+simd_vector_f32!(Squares, SquaredDifference, |a, x, y| {
     let difference = _mm512_sub_ps(a, x);
     _mm512_fmadd_ps(difference, difference, y)
 });
-lanes_of_f32!(Magnitudes, AbsoluteDifference, |a, x, y| {
+simd_vector_f32!(Magnitudes, AbsoluteDifference, |a, x, y| {
     _mm512_add_ps(_mm512_abs_ps(_mm512_sub_ps(a, x)), y)
 });
-lanes!(
+simd_vector!(
     F64x8(__m512d),
     f64 as f64,
     8,
@@ -124,38 +124,38 @@ lanes!(
     _mm512_add_pd,
     |a, x, y| _mm512_fmadd_pd(a, x, y)
 );
-lanes_of_i32!(I32x16, i32);
-lanes_of_i32!(U32x16, u32);
+simd_vector_i32!(I32x16, i32);
+simd_vector_i32!(U32x16, u32);
 
 #[target_feature(enable = "avx512f")]
-unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<L::Element>) {
-    // SAFETY: the caller keeps `lanes::tile`'s contract.
-    unsafe { lanes::tile::<L, R, V>(tile) }
+unsafe fn tile<L: SimdVector, const R: usize, const V: usize>(tile: &RegisterTile<L::Element>) {
+    // SAFETY: the caller keeps `simd::tile`'s contract.
+    unsafe { simd::tile::<L, R, V>(tile) }
 }
 
 #[target_feature(enable = "avx512f")]
-unsafe fn dot<L: Lanes>(dot: &Dot<L::Element>) {
-    // SAFETY: the caller keeps `lanes::dot`'s contract.
-    unsafe { lanes::dot::<L>(dot) }
+unsafe fn dot<L: SimdVector>(dot: &Dot<L::Element>) {
+    // SAFETY: the caller keeps `simd::dot`'s contract.
+    unsafe { simd::dot::<L>(dot) }
 }
 
 #[target_feature(enable = "avx512f")]
-unsafe fn axpy<L: Lanes>(axpy: &Axpy<L::Element>) {
-    // SAFETY: the caller keeps `lanes::axpy`'s contract.
-    unsafe { lanes::axpy::<L>(axpy) }
+unsafe fn axpy<L: SimdVector>(axpy: &Axpy<L::Element>) {
+    // SAFETY: the caller keeps `simd::axpy`'s contract.
+    unsafe { simd::axpy::<L>(axpy) }
 }
 
 #[target_feature(enable = "avx512f")]
-unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
-    // SAFETY: the caller keeps `lanes::copy`'s contract.
-    unsafe { lanes::copy::<L>(copying) }
+unsafe fn copy<L: SimdVector>(copying: &RowCopy<L::Element>) {
+    // SAFETY: the caller keeps `simd::copy`'s contract.
+    unsafe { simd::copy::<L>(copying) }
 }
 
 /// A kernel of the functions where this is named. Tiles of 8 rows by 3 registers: 24 sums,
 /// which hide the latency of the multiply-adds, and 11 loads for 24 of them.
 macro_rules! kernel {
     ($name:literal, $lanes:ty, $transpose:expr) => {
-        Kernel {
+        MicroKernel {
             name: $name,
             rows: 8,
             columns: 3 * <$lanes>::COUNT,
@@ -187,32 +187,32 @@ macro_rules! available {
 }
 
 /// The kernel for `f32`, where the processor has AVX-512F.
-pub(super) fn f32() -> Option<Kernel<f32>> {
+pub(super) fn f32() -> Option<MicroKernel<f32>> {
     available!(F32x16, transpose_16x16)
 }
 
 /// The kernel for squared differences, where the processor has AVX-512F.
-pub(super) fn squared_differences() -> Option<Kernel<SquaredDifference>> {
+pub(super) fn squared_differences() -> Option<MicroKernel<SquaredDifference>> {
     available!(Squares, transpose_16x16)
 }
 
 /// The kernel for absolute differences, where the processor has AVX-512F.
-pub(super) fn absolute_differences() -> Option<Kernel<AbsoluteDifference>> {
+pub(super) fn absolute_differences() -> Option<MicroKernel<AbsoluteDifference>> {
     available!(Magnitudes, transpose_16x16)
 }
 
 /// The kernel for `i32`, where the processor has AVX-512F.
-pub(super) fn i32() -> Option<Kernel<i32>> {
+pub(super) fn i32() -> Option<MicroKernel<i32>> {
     available!(I32x16, transpose_16x16)
 }
 
 /// The kernel for `u32`, where the processor has AVX-512F.
-pub(super) fn u32() -> Option<Kernel<u32>> {
+pub(super) fn u32() -> Option<MicroKernel<u32>> {
     available!(U32x16, transpose_16x16)
 }
 
 /// The kernel for `f64`, where the processor has AVX-512F.
-pub(super) fn f64() -> Option<Kernel<f64>> {
+pub(super) fn f64() -> Option<MicroKernel<f64>> {
     available!(F64x8, transpose_8x8)
 }
 

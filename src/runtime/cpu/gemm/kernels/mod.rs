@@ -7,26 +7,26 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod avx512bf16;
+mod bf16x2;
 mod difference;
-mod lanes;
-mod pair;
 mod portable;
+mod simd;
 
 use std::sync::OnceLock;
 
+pub use bf16x2::Bf16x2;
 pub use difference::{AbsoluteDifference, SquaredDifference};
-pub(super) use lanes::{Axpy, Copying, Dot, Tile};
-pub use pair::Pair;
+pub(super) use simd::{Axpy, Dot, RegisterTile, RowCopy};
 
 /// Computes a register tile of one size.
-type TileFunction<T> = unsafe fn(&Tile<T>);
+type TileFunction<T> = unsafe fn(&RegisterTile<T>);
 
 /// One instruction set's inner loops for elements `T`.
 ///
 /// Each function needs the instruction set that the kernel was built for;
 /// an element type lists only those that this processor has.
 #[derive(Clone, Copy)]
-pub(super) struct Kernel<T: 'static> {
+pub(super) struct MicroKernel<T: 'static> {
     /// What to call it in messages of tests.
     #[cfg_attr(not(test), allow(dead_code))]
     pub name: &'static str,
@@ -43,20 +43,20 @@ pub(super) struct Kernel<T: 'static> {
     /// Adds a combination of rows to a row.
     pub axpy: unsafe fn(&Axpy<T>),
     /// Copies a matrix of contiguous rows.
-    pub copy: unsafe fn(&Copying<T>),
+    pub copy: unsafe fn(&RowCopy<T>),
     /// Transposes a square block of `lanes` by `lanes`.
     pub transpose: unsafe fn(*const T, isize, *mut T, isize),
 }
 
-impl<T: Copy> Kernel<T> {
+impl<T: Copy> MicroKernel<T> {
     /// The kernel with narrower tiles, where those cover `columns` without a
     /// remainder of a single vector, whose few sums would wait for each other.
-    pub(super) fn suited(&self, columns: usize) -> Kernel<T> {
+    pub(super) fn for_columns(&self, columns: usize) -> MicroKernel<T> {
         let (vectors, most) = (columns.div_ceil(self.lanes), self.columns / self.lanes);
         // Over many tiles that remainder no longer counts.
         let few = vectors < 4 * most;
         if few && most > 2 && vectors % most == 1 && vectors.is_multiple_of(most - 1) {
-            return Kernel { columns: (most - 1) * self.lanes, ..*self };
+            return MicroKernel { columns: (most - 1) * self.lanes, ..*self };
         }
         *self
     }
@@ -64,21 +64,21 @@ impl<T: Copy> Kernel<T> {
 
 /// A type of matrix elements; integers wrap.
 ///
-/// Sealed: implemented for `f32`, `f64`, `i32`, `u32`, `i64`, `u8`, [`Pair`],
+/// Sealed: implemented for `f32`, `f64`, `i32`, `u32`, `i64`, `u8`, [`Bf16x2`],
 /// [`SquaredDifference`] and [`AbsoluteDifference`].
-pub trait Element: Copy + Send + Sync + 'static + private::Sealed {
+pub trait GemmElement: Copy + Send + Sync + 'static + private::SealedElement {
     /// The additive identity.
     const ZERO: Self;
 }
 
 pub(super) mod private {
-    use super::Kernel;
+    use super::MicroKernel;
 
     /// What only this module can implement and use.
-    pub trait Sealed: Sized + 'static {
+    pub trait SealedElement: Sized + 'static {
         /// The kernels that this processor can run, best first; not empty.
         #[allow(private_interfaces)]
-        fn kernels() -> &'static [Kernel<Self>];
+        fn kernels() -> &'static [MicroKernel<Self>];
         /// `self * x + y`, rounded once where the target does that natively.
         fn multiply_add(self, x: Self, y: Self) -> Self;
         /// `self + x`.
@@ -86,22 +86,22 @@ pub(super) mod private {
     }
 }
 
-/// Whether this processor multiplies [`Pair`]s by an instruction of its own; tests do so
+/// Whether this processor multiplies [`Bf16x2`]s by an instruction of its own; tests do so
 /// without.
-pub fn multiplies_pairs() -> bool {
+pub fn has_bf16_dot() -> bool {
     // The last kernel is the one that runs anywhere.
-    cfg!(test) || <Pair as private::Sealed>::kernels().len() > 1
+    cfg!(test) || <Bf16x2 as private::SealedElement>::kernels().len() > 1
 }
 
 macro_rules! element {
     ($type:ty, $zero:expr, $multiply_add:expr, $plus:expr, [$($kernel:expr),*]) => {
-        impl Element for $type {
+        impl GemmElement for $type {
             const ZERO: Self = $zero;
         }
-        impl private::Sealed for $type {
+        impl private::SealedElement for $type {
             #[allow(private_interfaces)]
-            fn kernels() -> &'static [Kernel<Self>] {
-                static KERNELS: OnceLock<Vec<Kernel<$type>>> = OnceLock::new();
+            fn kernels() -> &'static [MicroKernel<Self>] {
+                static KERNELS: OnceLock<Vec<MicroKernel<$type>>> = OnceLock::new();
                 KERNELS.get_or_init(|| [$($kernel),*].into_iter().flatten().collect())
             }
             #[inline(always)]
@@ -120,7 +120,7 @@ macro_rules! element {
 
 /// Whether `mul_add` is an instruction on the baseline of this target; a call
 /// to the maths library is slower than a tile can bear.
-const FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+const HAS_FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 
 /// The kernels of an instruction set that only one architecture has.
 macro_rules! x86 {
@@ -136,7 +136,7 @@ macro_rules! x86 {
 element!(
     f32,
     0.0,
-    |a, x, y| if FUSED { a.mul_add(x, y) } else { a * x + y },
+    |a, x, y| if HAS_FMA { a.mul_add(x, y) } else { a * x + y },
     |a, x| a + x,
     [x86!(avx512::f32()), x86!(avx2::f32()), Some(portable::kernel::<f32, 4>())]
 );
@@ -165,16 +165,16 @@ element!(
 element!(
     f64,
     0.0,
-    |a, x, y| if FUSED { a.mul_add(x, y) } else { a * x + y },
+    |a, x, y| if HAS_FMA { a.mul_add(x, y) } else { a * x + y },
     |a, x| a + x,
     [x86!(avx512::f64()), x86!(avx2::f64()), Some(portable::kernel::<f64, 2>())]
 );
 element!(
-    Pair,
-    Pair::ZERO,
-    Pair::multiply_add,
-    |a, x| Pair::of_sum(a.sum() + x.sum()),
-    [x86!(avx512bf16::pairs()), Some(portable::kernel::<Pair, 4>())]
+    Bf16x2,
+    Bf16x2::ZERO,
+    Bf16x2::multiply_add,
+    |a, x| Bf16x2::of_sum(a.sum() + x.sum()),
+    [x86!(avx512bf16::bf16x2()), Some(portable::kernel::<Bf16x2, 4>())]
 );
 element!(
     i32,

@@ -1,15 +1,15 @@
 //! Registers as plain arrays, which the compiler turns into the target's
 //! baseline vectors.
 
-use super::lanes::{self, Axpy, Copying, Dot, Lanes, Tile};
-use super::{Element, Kernel};
+use super::simd::{self, Axpy, Dot, RegisterTile, RowCopy, SimdVector};
+use super::{GemmElement, MicroKernel};
 
 /// `N` elements.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Array<T, const N: usize>([T; N]);
 
-impl<T: Element, const N: usize> Lanes for Array<T, N> {
+impl<T: GemmElement, const N: usize> SimdVector for Array<T, N> {
     type Element = T;
     const COUNT: usize = N;
     const FREE_MASKS: bool = false;
@@ -67,24 +67,24 @@ impl<T: Element, const N: usize> Lanes for Array<T, N> {
     unsafe fn prefetch(_at: *const T) {}
 }
 
-unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<L::Element>) {
-    // SAFETY: the caller keeps `lanes::tile`'s contract.
-    unsafe { lanes::tile::<L, R, V>(tile) }
+unsafe fn tile<L: SimdVector, const R: usize, const V: usize>(tile: &RegisterTile<L::Element>) {
+    // SAFETY: the caller keeps `simd::tile`'s contract.
+    unsafe { simd::tile::<L, R, V>(tile) }
 }
 
-unsafe fn dot<L: Lanes>(dot: &Dot<L::Element>) {
-    // SAFETY: the caller keeps `lanes::dot`'s contract.
-    unsafe { lanes::dot::<L>(dot) }
+unsafe fn dot<L: SimdVector>(dot: &Dot<L::Element>) {
+    // SAFETY: the caller keeps `simd::dot`'s contract.
+    unsafe { simd::dot::<L>(dot) }
 }
 
-unsafe fn axpy<L: Lanes>(axpy: &Axpy<L::Element>) {
-    // SAFETY: the caller keeps `lanes::axpy`'s contract.
-    unsafe { lanes::axpy::<L>(axpy) }
+unsafe fn axpy<L: SimdVector>(axpy: &Axpy<L::Element>) {
+    // SAFETY: the caller keeps `simd::axpy`'s contract.
+    unsafe { simd::axpy::<L>(axpy) }
 }
 
-unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
-    // SAFETY: the caller keeps `lanes::copy`'s contract.
-    unsafe { lanes::copy::<L>(copying) }
+unsafe fn copy<L: SimdVector>(copying: &RowCopy<L::Element>) {
+    // SAFETY: the caller keeps `simd::copy`'s contract.
+    unsafe { simd::copy::<L>(copying) }
 }
 
 /// Transposes `N` by `N` elements one at a time.
@@ -99,8 +99,8 @@ unsafe fn transpose<T: Copy, const N: usize>(from: *const T, row: isize, to: *mu
 
 /// The kernel with registers of `N` elements (16 bytes on today's baselines)
 /// and tiles of 4 rows by 2 registers, or 8 where there are 32 registers.
-pub(super) fn kernel<T: Element, const N: usize>() -> Kernel<T> {
-    Kernel {
+pub(super) fn kernel<T: GemmElement, const N: usize>() -> MicroKernel<T> {
+    MicroKernel {
         name: "portable",
         rows: if cfg!(target_arch = "aarch64") { 8 } else { 4 },
         columns: 2 * N,

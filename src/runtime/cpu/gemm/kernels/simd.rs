@@ -14,7 +14,7 @@ use crate::runtime::cpu::micro::prefetch_l2;
 /// # Safety
 /// Every method needs the instruction set that the type stands for. Pointers
 /// need no alignment beyond an element's.
-pub(super) trait Lanes: Copy {
+pub(super) trait SimdVector: Copy {
     /// The element type.
     type Element: Copy + 'static;
     /// Elements in a register.
@@ -38,24 +38,24 @@ pub(super) trait Lanes: Copy {
     unsafe fn multiply_add(self, x: Self, y: Self) -> Self;
     /// The sum in each lane.
     unsafe fn add(self, other: Self) -> Self;
-    /// Hints that the line at `at` will soon be used; may be any address.
+    /// Prefetches the cache line at `at`; may be any address.
     unsafe fn prefetch(at: *const Self::Element);
 }
 
 /// One register tile of C: `c[r, j] (+)= sum over k of a[r, k] * b[k, j]`.
-pub(in super::super) struct Tile<T> {
+pub(in super::super) struct RegisterTile<T> {
     /// The first element of A; strides in elements.
     pub a: *const T,
     /// From a row of A to the next.
     pub a_row: isize,
-    /// From a depth of A to the next.
-    pub a_depth: isize,
+    /// From an element of A along k to the next.
+    pub a_k_stride: isize,
     /// The first element of B; columns are contiguous.
     pub b: *const T,
-    /// From a depth of B to the next.
-    pub b_depth: isize,
+    /// From a row of B to the next.
+    pub b_k_stride: isize,
     /// How many products to sum.
-    pub depth: usize,
+    pub k: usize,
     /// The first element of C; columns are contiguous.
     pub c: *mut T,
     /// From a row of C to the next.
@@ -69,11 +69,11 @@ pub(in super::super) struct Tile<T> {
 /// Computes the `R` rows by `V` vectors of a tile.
 ///
 /// # Safety
-/// A and B are readable at every (row, depth) and (depth, column) of the tile
+/// A and B are readable at every (row, k) and (k, column) of the tile
 /// and C writable at every (row, column), where the columns are `V - 1` full
 /// vectors and `last` more; nothing else is touched.
 #[inline(always)]
-pub(super) unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<L::Element>) {
+pub(super) unsafe fn tile<L: SimdVector, const R: usize, const V: usize>(tile: &RegisterTile<L::Element>) {
     // SAFETY: the caller's promise.
     unsafe {
         if L::FREE_MASKS || tile.last < L::COUNT {
@@ -86,17 +86,19 @@ pub(super) unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<
 
 /// The same, where all vectors are full if `FULL` says so.
 #[inline(always)]
-unsafe fn tile_of<L: Lanes, const R: usize, const V: usize, const FULL: bool>(tile: &Tile<L::Element>) {
-    let Tile { a_row, a_depth, b_depth, c_row, .. } = *tile;
+unsafe fn tile_of<L: SimdVector, const R: usize, const V: usize, const FULL: bool>(
+    tile: &RegisterTile<L::Element>,
+) {
+    let RegisterTile { a_row, a_k_stride, b_k_stride, c_row, .. } = *tile;
     let last = if FULL { L::COUNT } else { tile.last };
     // SAFETY: the addresses stay inside what the caller vouches for.
     unsafe {
         let mut sums = [[L::zero(); V]; R];
         for r in 0..R {
-            foresee_row::<L>(tile.c.offset(r as isize * c_row), V * L::COUNT);
+            prefetch_row::<L>(tile.c.offset(r as isize * c_row), V * L::COUNT);
         }
         let (mut a, mut b) = (tile.a, tile.b);
-        for _ in 0..tile.depth {
+        for _ in 0..tile.k {
             let mut columns = [L::zero(); V];
             for v in 0..V - 1 {
                 columns[v] = L::load(b.add(v * L::COUNT));
@@ -109,8 +111,8 @@ unsafe fn tile_of<L: Lanes, const R: usize, const V: usize, const FULL: bool>(ti
                     sums[r][v] = x.multiply_add(columns[v], sums[r][v]);
                 }
             }
-            a = a.wrapping_offset(a_depth);
-            b = b.wrapping_offset(b_depth);
+            a = a.wrapping_offset(a_k_stride);
+            b = b.wrapping_offset(b_k_stride);
         }
         for r in 0..R {
             let c = tile.c.offset(r as isize * c_row);
@@ -119,22 +121,22 @@ unsafe fn tile_of<L: Lanes, const R: usize, const V: usize, const FULL: bool>(ti
     }
 }
 
-/// Asks for every line of the cache in which a row of C lies.
+/// Prefetches every cache line that a row of C touches.
 #[inline(always)]
-unsafe fn foresee_row<L: Lanes>(row: *const L::Element, columns: usize) {
-    const LINE: usize = 64;
+unsafe fn prefetch_row<L: SimdVector>(row: *const L::Element, columns: usize) {
+    const CACHE_LINE: usize = 64;
     // SAFETY: the caller has the instruction set.
     unsafe {
-        for column in (0..columns).step_by(LINE / size_of::<L::Element>()) {
+        for column in (0..columns).step_by(CACHE_LINE / size_of::<L::Element>()) {
             L::prefetch(row.wrapping_add(column));
         }
-        // Rows begin anywhere in a line.
+        // Rows start anywhere in a cache line.
         L::prefetch(row.wrapping_add(columns - 1));
     }
 }
 
 #[inline(always)]
-unsafe fn write_row<L: Lanes, const V: usize>(
+unsafe fn write_row<L: SimdVector, const V: usize>(
     c: *mut L::Element,
     sums: &[L; V],
     last: usize,
@@ -172,7 +174,7 @@ pub(in super::super) struct Dot<T> {
     /// The vector.
     pub vector: *const T,
     /// Elements of a row and of the vector.
-    pub depth: usize,
+    pub k: usize,
     /// How many rows, 1 to 4.
     pub count: usize,
     /// Where the `count` results go.
@@ -182,10 +184,10 @@ pub(in super::super) struct Dot<T> {
 /// Computes up to four dot products.
 ///
 /// # Safety
-/// `count` rows of `depth` elements and the vector are readable, `count`
+/// `count` rows of `k` elements and the vector are readable, `count`
 /// elements at `to` writable.
 #[inline(always)]
-pub(super) unsafe fn dot<L: Lanes>(dot: &Dot<L::Element>) {
+pub(super) unsafe fn dot<L: SimdVector>(dot: &Dot<L::Element>) {
     // SAFETY: as the caller vouches.
     unsafe {
         if dot.count == 4 {
@@ -200,46 +202,46 @@ pub(super) unsafe fn dot<L: Lanes>(dot: &Dot<L::Element>) {
     }
 }
 
-/// Bytes of a row that are asked for before they are read.
+/// Bytes that a row is prefetched ahead of its reads.
 const AHEAD: usize = 1 << 11;
 
 #[inline(always)]
-unsafe fn dots<L: Lanes, const R: usize, const U: usize>(dot: &Dot<L::Element>, first: usize) {
+unsafe fn dots<L: SimdVector, const R: usize, const U: usize>(dot: &Dot<L::Element>, first: usize) {
     // SAFETY: rows first..first + R are among the caller's.
     unsafe {
         let rows: [*const L::Element; R] =
             std::array::from_fn(|r| dot.rows.wrapping_offset((first + r) as isize * dot.row));
         let mut sums = [[L::zero(); U]; R];
         let step = U * L::COUNT;
-        let whole = dot.depth / step * step;
+        let whole = dot.k / step * step;
         let ahead = AHEAD / size_of::<L::Element>();
-        // Of the row's end on, the start of the one that comes as many rows later.
-        let turn = dot.depth.saturating_sub(ahead);
-        let next = R as isize * dot.row - dot.depth as isize;
-        let mut k = 0;
-        while k < whole {
-            let beyond = ahead as isize + if k < turn { 0 } else { next };
+        // Beyond the row's end, prefetch the start of the row that replaces it, `R` rows later.
+        let turn = dot.k.saturating_sub(ahead);
+        let next = R as isize * dot.row - dot.k as isize;
+        let mut p = 0;
+        while p < whole {
+            let beyond = ahead as isize + if p < turn { 0 } else { next };
             for row in rows {
-                prefetch_l2(row.wrapping_offset(k as isize + beyond).cast(), step * size_of::<L::Element>());
+                prefetch_l2(row.wrapping_offset(p as isize + beyond).cast(), step * size_of::<L::Element>());
             }
             for u in 0..U {
-                let x = L::load(dot.vector.add(k + u * L::COUNT));
+                let x = L::load(dot.vector.add(p + u * L::COUNT));
                 for r in 0..R {
-                    let y = L::load(rows[r].add(k + u * L::COUNT));
+                    let y = L::load(rows[r].add(p + u * L::COUNT));
                     sums[r][u] = x.multiply_add(y, sums[r][u]);
                 }
             }
-            k += step;
+            p += step;
         }
         let mut u = 0;
-        while k < dot.depth {
-            let count = L::COUNT.min(dot.depth - k);
-            let x = L::load_first(dot.vector.add(k), count);
+        while p < dot.k {
+            let count = L::COUNT.min(dot.k - p);
+            let x = L::load_first(dot.vector.add(p), count);
             for r in 0..R {
-                let y = L::load_first(rows[r].add(k), count);
+                let y = L::load_first(rows[r].add(p), count);
                 sums[r][u] = x.multiply_add(y, sums[r][u]);
             }
-            k += count;
+            p += count;
             u += 1;
         }
         for r in 0..R {
@@ -247,14 +249,14 @@ unsafe fn dots<L: Lanes, const R: usize, const U: usize>(dot: &Dot<L::Element>, 
             for u in 1..U {
                 sum = sum.add(sums[r][u]);
             }
-            *dot.to.add(first + r) = across(sum);
+            *dot.to.add(first + r) = horizontal_sum(sum);
         }
     }
 }
 
-/// The sum of a register's lanes, halves first.
+/// The sum of a vector's lanes, halving the width at each step.
 #[inline(always)]
-unsafe fn across<L: Lanes>(sum: L) -> L::Element {
+unsafe fn horizontal_sum<L: SimdVector>(sum: L) -> L::Element {
     // SAFETY: the buffer has room for twice a register (at most 64 bytes, so
     // 64 elements); uninitialized elements are written before they are read.
     unsafe {
@@ -281,7 +283,7 @@ pub(in super::super) struct Axpy<T> {
     /// The factors, contiguous.
     pub factors: *const T,
     /// How many rows.
-    pub depth: usize,
+    pub k: usize,
     /// Where the sums go.
     pub y: *mut T,
     /// Elements of a row and of `y`.
@@ -293,10 +295,10 @@ pub(in super::super) struct Axpy<T> {
 /// Computes an axpy over all of its rows.
 ///
 /// # Safety
-/// `depth` rows of `width` elements and `depth` factors are readable, `width`
+/// `k` rows of `width` elements and `k` factors are readable, `width`
 /// elements at `y` writable.
 #[inline(always)]
-pub(super) unsafe fn axpy<L: Lanes>(axpy: &Axpy<L::Element>) {
+pub(super) unsafe fn axpy<L: SimdVector>(axpy: &Axpy<L::Element>) {
     // SAFETY: as the caller vouches.
     unsafe {
         let mut j = 0;
@@ -305,27 +307,27 @@ pub(super) unsafe fn axpy<L: Lanes>(axpy: &Axpy<L::Element>) {
             L::zero().store_first(axpy.y.add(j), count);
             j += count;
         }
-        let mut k = 0;
-        while k + 8 <= axpy.depth {
-            axpy_rows::<L, 8>(axpy, k);
-            k += 8;
+        let mut p = 0;
+        while p + 8 <= axpy.k {
+            axpy_rows::<L, 8>(axpy, p);
+            p += 8;
         }
-        while k < axpy.depth {
-            axpy_rows::<L, 1>(axpy, k);
-            k += 1;
+        while p < axpy.k {
+            axpy_rows::<L, 1>(axpy, p);
+            p += 1;
         }
     }
 }
 
 #[inline(always)]
-unsafe fn axpy_rows<L: Lanes, const R: usize>(axpy: &Axpy<L::Element>, k: usize) {
+unsafe fn axpy_rows<L: SimdVector, const R: usize>(axpy: &Axpy<L::Element>, p: usize) {
     // SAFETY: rows k..k + R are among the caller's.
     unsafe {
         let rows: [*const L::Element; R] =
-            std::array::from_fn(|r| axpy.rows.wrapping_offset((k + r) as isize * axpy.row));
+            std::array::from_fn(|r| axpy.rows.wrapping_offset((p + r) as isize * axpy.row));
         let mut factors = [L::zero(); R];
         for r in 0..R {
-            factors[r] = L::splat(axpy.factors.add(k + r));
+            factors[r] = L::splat(axpy.factors.add(p + r));
         }
         let whole = axpy.width / L::COUNT * L::COUNT;
         let mut j = 0;
@@ -349,7 +351,7 @@ unsafe fn axpy_rows<L: Lanes, const R: usize>(axpy: &Axpy<L::Element>, k: usize)
 }
 
 /// A copy of `rows` rows of `width` contiguous elements.
-pub(in super::super) struct Copying<T> {
+pub(in super::super) struct RowCopy<T> {
     /// The first row.
     pub from: *const T,
     /// From a row to the next, in elements.
@@ -369,8 +371,8 @@ pub(in super::super) struct Copying<T> {
 /// # Safety
 /// The rows are readable, the copies writable, and they do not overlap.
 #[inline(always)]
-pub(super) unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
-    /// Rows on which the next one is asked for.
+pub(super) unsafe fn copy<L: SimdVector>(copying: &RowCopy<L::Element>) {
+    /// Rows that a row is prefetched ahead.
     const AHEAD: isize = 8;
     let whole = copying.width / L::COUNT * L::COUNT;
     let rest = copying.width - whole;
