@@ -237,7 +237,7 @@ unsafe fn run_shared<T: GemmElement>(job: &GemmJob<T>, batch: usize, cols: Range
     let layout = PanelLayout::new(&job.problem.b, job.kernel, cols.len());
     scratch::with(layout.len(job.problem.k), |base: *mut T| {
         let shared = SharedPanels { base, layout, start: cols.start };
-        // SAFETY: the room holds what is packed; the caller's promise.
+        // SAFETY: the scratch holds all panels; the caller's promise.
         unsafe { pack_shared(job, batch, &cols, &shared) };
         let grid = job.grid(batch..batch + 1, cols, job.shared_rows());
         // SAFETY: the caller's promise.
@@ -251,7 +251,7 @@ unsafe fn pack_shared<T: GemmElement>(
     cols: &Range<usize>,
     shared: &SharedPanels<T>,
 ) {
-    /// Tiles of columns that a thread packs at a time, in long lines.
+    /// Tiles of columns that a thread packs at a time, in long rows.
     const TILES: usize = 24;
     let width = job.kernel.columns * TILES;
     let groups = cols.len().div_ceil(width);
@@ -291,16 +291,16 @@ unsafe fn task<T: GemmElement>(job: &GemmJob<T>, area: &TaskArea, shared: Option
         if job.direct { 0 } else { area.rows.len() * scratch::padded::<T>(cols) },
     ]
     .map(scratch::padded::<T>);
-    scratch::with(sizes.iter().sum(), |left: *mut T| {
-        let right = left.wrapping_add(sizes[0]);
-        let spare = right.wrapping_add(sizes[1]);
+    scratch::with(sizes.iter().sum(), |a_scratch: *mut T| {
+        let b_scratch = a_scratch.wrapping_add(sizes[0]);
+        let spare = b_scratch.wrapping_add(sizes[1]);
         let sum = destination(job, area, spare.wrapping_add(sizes[2]));
         for k in job.k_blocks() {
             let range = OperandRange { batch: area.batch, rows: area.cols.clone(), k: k.clone() };
-            // SAFETY: the room is as large as each function asks.
+            // SAFETY: the scratch is as large as each function requires.
             unsafe {
-                let b = right_view(job, &range, shared, layout, [right, spare]);
-                multiply_rows(job, area, k, left, b, sum);
+                let b = b_view(job, &range, shared, layout, [b_scratch, spare]);
+                multiply_rows(job, area, k, a_scratch, b, sum);
             }
         }
         // SAFETY: the block is complete.
@@ -322,7 +322,7 @@ fn destination<T: GemmElement>(job: &GemmJob<T>, area: &TaskArea, room: *mut T) 
 }
 
 /// A block of B: shared, read in place, or packed into the first scratch.
-unsafe fn right_view<T: GemmElement>(
+unsafe fn b_view<T: GemmElement>(
     job: &GemmJob<T>,
     range: &OperandRange,
     shared: Option<&SharedPanels<T>>,
@@ -371,7 +371,7 @@ unsafe fn multiply_rows<T: GemmElement>(
 }
 
 /// Prefetches of the next panel of B, which follows this one in memory: each tile prefetches a part.
-/// Panels that threads share come from L3 or memory, and the first tile of each would wait for all of it.
+/// Panels that threads share are seldom in a core's caches, and the first tile of each would wait for it.
 struct PanelPrefetch {
     /// Bytes of a panel.
     panel: usize,
@@ -381,7 +381,7 @@ struct PanelPrefetch {
 
 impl PanelPrefetch {
     fn new<T>(kernel: &MicroKernel<T>, b: &PackedView<T>, [rows, k]: [usize; 2]) -> PanelPrefetch {
-        /// Bytes of a line of the cache.
+        /// Bytes of a cache line.
         const CACHE_LINE: usize = 64;
         let panel = b.tile_stride.unsigned_abs() * size_of::<T>();
         let contiguous = b.k_stride == kernel.columns as isize && b.tile_stride == b.k_stride * k as isize;

@@ -79,7 +79,7 @@ impl<'a, T: GemmElement> GemvOperands<'a, T> {
     fn step(&self, workers: usize, kernel: &MicroKernel<T>) -> usize {
         match self.k_contiguous {
             true => self.rows.div_ceil(4 * workers).next_multiple_of(4),
-            // As wide as can be: memory serves long pieces of lines in less time.
+            // As wide as possible: long runs of contiguous memory have more bandwidth.
             false => self.rows.div_ceil(workers).clamp(64, WIDTH).next_multiple_of(kernel.lanes),
         }
     }
@@ -151,7 +151,7 @@ impl<T: GemmElement> Gemv<'_, T> {
     unsafe fn axpys(&self, rows: *const T, row: isize, k: Range<usize>, width: usize, y: *mut T) {
         let (factors, accumulate) = (self.vector.wrapping_add(k.start), k.start > 0);
         let k = k.len();
-        // SAFETY: the caller vouches for the lines and the result.
+        // SAFETY: the caller vouches for the rows and the result.
         unsafe { (self.kernel.axpy)(&Axpy { rows, row, factors, k, y, width, accumulate }) };
     }
 

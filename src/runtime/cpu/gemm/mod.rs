@@ -47,7 +47,7 @@ pub enum GemmOperand<'a, T> {
     Packed {
         /// How it lays out each block.
         order: PackOrder,
-        /// Writes every element of the block asked for.
+        /// Writes every element of the requested block.
         fill: &'a (dyn Fn(PackRequest<T>) + Sync),
     },
 }
@@ -134,7 +134,7 @@ pub struct GemmProblem<'a, T> {
 /// For every batch, row, column and k in range: strided operands are
 /// readable, a strided output is writable and overlaps neither an operand nor
 /// itself (no two of its elements share an address). Functions write the whole
-/// block they are asked for and no more, and read no more than they are given.
+/// requested block and no more, and read no more than they are given.
 pub unsafe fn run<T: GemmElement>(problem: &GemmProblem<T>) {
     // SAFETY: the caller's promise; the list holds what this processor has.
     unsafe { run_with(problem, &T::kernels()[0]) }

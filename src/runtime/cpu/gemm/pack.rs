@@ -50,7 +50,7 @@ pub(super) unsafe fn pack_a<T: GemmElement>(
     match *operand {
         GemmOperand::Packed { order, fill } => {
             let ld = skewed(if order == PackOrder::RowContiguous { rows } else { k });
-            // SAFETY: the block's lines lie in `scratch`.
+            // SAFETY: the block's rows are inside `scratch`.
             unsafe { request(fill, range, scratch, ld) };
             match order {
                 PackOrder::RowContiguous => {
@@ -73,11 +73,11 @@ pub(super) unsafe fn pack_a<T: GemmElement>(
             unsafe {
                 if row_stride == 1 && k_stride != 1 {
                     let ld = skewed(rows);
-                    copy_k_contiguous(kernel, from, [k_stride, 1], [k, rows], scratch, ld);
+                    copy_matrix(kernel, from, [k_stride, 1], [k, rows], scratch, ld);
                     PackedView { ptr: scratch, tile_stride: tile, row_stride: 1, k_stride: ld as isize }
                 } else {
                     let ld = skewed(k);
-                    copy_k_contiguous(kernel, from, [row_stride, k_stride], [rows, k], scratch, ld);
+                    copy_matrix(kernel, from, [row_stride, k_stride], [rows, k], scratch, ld);
                     PackedView {
                         ptr: scratch,
                         tile_stride: tile * ld as isize,
@@ -250,8 +250,8 @@ unsafe fn request<T>(fill: &(dyn Fn(PackRequest<T>) + Sync), range: &OperandRang
     }
 }
 
-/// Copies `extents` (rows, k) elements to rows that are contiguous along k.
-unsafe fn copy_k_contiguous<T: GemmElement>(
+/// Copies `extents` elements to contiguous rows, `ld` elements apart.
+unsafe fn copy_matrix<T: GemmElement>(
     kernel: &MicroKernel<T>,
     from: *const T,
     strides: [isize; 2],

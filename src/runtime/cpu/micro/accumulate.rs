@@ -4,26 +4,28 @@
 use std::marker::PhantomData;
 
 use crate::base::DType;
-use crate::runtime::cpu::micro::fold::{Accumulate, AllTrue, End, Identity, Largest, Real, Smallest};
+use crate::runtime::cpu::micro::fold::{
+    Accumulate, AllTrue, ExtremeOrder, Identity, Largest, Real, Smallest,
+};
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::{LaneType, Number};
 use crate::runtime::cpu::micro::reduce::{ReduceKind, canonical};
 use crate::runtime::cpu::micro::{view, view_mut};
 
-/// Takes one row into the states: `fn(acc, x, n, k)`, for all `i < n`. The
-/// row's number `k` is for `ArgMax` and `ArgMin` the index to record, for
-/// `Moments` the number of rows the states already have.
+/// Accumulates one row into the states: `fn(acc, x, n, k)`, for all `i < n`. The
+/// row's index `k` is for `ArgMax` and `ArgMin` the index to record, for
+/// `Moments` the number of rows that the states already hold.
 ///
 /// # Safety
 /// Every component (see [`Accumulator`]) and `x` are valid for `n` aligned
 /// elements, and none overlaps another.
 pub type AccumulateFn = unsafe fn(acc: [*mut u8; 3], x: *const u8, n: usize, k: i64);
 
-/// Rows that enter states together: what the states cost is shared by as many.
-const TOGETHER: usize = 8;
+/// Rows accumulated per pass over the states, which divides the loads and stores of the states.
+const ROW_UNROLL: usize = 8;
 
-/// Takes rows into the states: `fn(acc, x, [rows, bytes], n, k)`, the rows so many bytes apart, `k`
-/// being the first one's number.
+/// Accumulates rows into the states: `fn(acc, x, [rows, stride], n, k)`, the stride in bytes, `k`
+/// the index of the first row.
 ///
 /// # Safety
 /// As [`AccumulateFn`], for each row.
@@ -45,11 +47,11 @@ pub type AccumulateRowsFn = unsafe fn(acc: [*mut u8; 3], x: *const u8, rows: [us
 pub struct Accumulator {
     /// Makes `n` states of no rows.
     pub init: unsafe fn(acc: [*mut u8; 3], n: usize),
-    /// Takes in one row.
+    /// Accumulates one row.
     pub step: AccumulateFn,
-    /// Takes in rows one after the other, with the bits of one at a time.
+    /// Accumulates several rows, bit-identical to one at a time.
     pub rows: AccumulateRowsFn,
-    /// Takes in the states of the rows that follow:
+    /// Merges the states of the rows that follow:
     /// `fn(acc, next, n, counts)`, the counts of rows in each for `Moments`.
     pub merge: unsafe fn(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2]),
 }
@@ -59,48 +61,48 @@ pub struct Accumulator {
 pub fn accumulate(kind: ReduceKind, dtype: DType) -> Option<Accumulator> {
     let (kind, bool) = (canonical(kind, dtype), dtype == DType::Bool);
     match (kind, LaneType::of(dtype)) {
-        (ReduceKind::Moments, LaneType::F32) => Some(of::<Moments, f32>()),
-        (ReduceKind::Moments, LaneType::F64) => Some(of::<Moments, f64>()),
-        (ReduceKind::LogSumExp, LaneType::F32) => Some(of::<LogSum, f32>()),
-        (ReduceKind::LogSumExp, LaneType::F64) => Some(of::<LogSum, f64>()),
-        (kind, LaneType::F32) => plain::<f32>(kind),
-        (kind, LaneType::F64) => plain::<f64>(kind),
-        (kind, LaneType::I32) => plain::<i32>(kind),
-        (kind, LaneType::U32) => plain::<u32>(kind),
-        (kind, LaneType::I64) => plain::<i64>(kind),
+        (ReduceKind::Moments, LaneType::F32) => Some(of::<ColumnMoments, f32>()),
+        (ReduceKind::Moments, LaneType::F64) => Some(of::<ColumnMoments, f64>()),
+        (ReduceKind::LogSumExp, LaneType::F32) => Some(of::<ColumnLogSumExp, f32>()),
+        (ReduceKind::LogSumExp, LaneType::F64) => Some(of::<ColumnLogSumExp, f64>()),
+        (kind, LaneType::F32) => of_kind::<f32>(kind),
+        (kind, LaneType::F64) => of_kind::<f64>(kind),
+        (kind, LaneType::I32) => of_kind::<i32>(kind),
+        (kind, LaneType::U32) => of_kind::<u32>(kind),
+        (kind, LaneType::I64) => of_kind::<i64>(kind),
         (ReduceKind::Min, LaneType::U8) if bool => Some(of::<AllTrue, u8>()),
-        (ReduceKind::ArgMin, LaneType::U8) if bool => Some(of::<Arg<AllTrue>, u8>()),
-        (kind, LaneType::U8) => plain::<u8>(kind),
+        (ReduceKind::ArgMin, LaneType::U8) if bool => Some(of::<ColumnArgExtreme<AllTrue>, u8>()),
+        (kind, LaneType::U8) => of_kind::<u8>(kind),
     }
 }
 
 versioned! {
     /// A loop with the signature [`AccumulateFn`].
-    Step, step, base_step, fn(acc: [*mut u8; 3], x: *const u8, n: usize, k: i64)
+    StepLoop, step_loop, base_step_loop, fn(acc: [*mut u8; 3], x: *const u8, n: usize, k: i64)
 }
 versioned! {
     /// A loop with the signature [`AccumulateRowsFn`].
-    Several, several, base_several,
+    RowsLoop, rows_loop, base_rows_loop,
     fn(acc: [*mut u8; 3], x: *const u8, rows: [usize; 2], n: usize, k: i64)
 }
 versioned! {
     /// A loop with the signature of [`Accumulator::merge`].
-    Merge, merge, base_merge, fn(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2])
+    MergeLoop, merge_loop, base_merge_loop, fn(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2])
 }
 /// A reduction whose states are a pair of components.
-pub(super) trait Column<T>: 'static {
+pub(super) trait ColumnFold<T>: 'static {
     /// The second component; `()` if there is only one.
     type Second: Copy + 'static;
     /// The state of no rows.
     fn empty() -> (T, Self::Second);
     /// The state and one more element, the `k`-th.
     fn step<I: Isa>(state: (T, Self::Second), x: T, k: i64) -> (T, Self::Second);
-    /// Two states of so many rows.
+    /// Merges two states, of `counts` rows.
     fn merge<I: Isa>(a: (T, Self::Second), b: (T, Self::Second), counts: [i64; 2]) -> (T, Self::Second);
 }
 
-fn of<C: Column<T>, T: Copy + 'static>() -> Accumulator {
-    unsafe fn init<C: Column<T>, T: Copy>(acc: [*mut u8; 3], n: usize) {
+fn of<C: ColumnFold<T>, T: Copy + 'static>() -> Accumulator {
+    unsafe fn init<C: ColumnFold<T>, T: Copy>(acc: [*mut u8; 3], n: usize) {
         // SAFETY: `Accumulator::init` is given room for `n` states.
         let (first, second): (&mut [T], &mut [C::Second]) =
             unsafe { (view_mut(acc[0], n), component(acc[1], n)) };
@@ -109,9 +111,9 @@ fn of<C: Column<T>, T: Copy + 'static>() -> Accumulator {
     }
     Accumulator {
         init: init::<C, T>,
-        step: step::<Rows<C, T>>(),
-        rows: several::<Rows<C, T>>(),
-        merge: merge::<Rows<C, T>>(),
+        step: step_loop::<RowAccumulator<C, T>>(),
+        rows: rows_loop::<RowAccumulator<C, T>>(),
+        merge: merge_loop::<RowAccumulator<C, T>>(),
     }
 }
 
@@ -126,26 +128,26 @@ unsafe fn component<'a, S>(data: *mut u8, n: usize) -> &'a mut [S] {
     unsafe { view_mut(data, n) }
 }
 
-struct Rows<C, T>(PhantomData<(C, T)>);
-impl<C: Column<T>, T: Copy> Step for Rows<C, T> {
+struct RowAccumulator<C, T>(PhantomData<(C, T)>);
+impl<C: ColumnFold<T>, T: Copy> StepLoop for RowAccumulator<C, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(acc: [*mut u8; 3], x: *const u8, n: usize, k: i64) {
         // SAFETY: the contract of `AccumulateFn`.
         unsafe { step_rows::<I, C, T>(view_mut(acc[0], n), component(acc[1], n), view(x, n), k) }
     }
 }
-impl<C: Column<T>, T: Copy> Several for Rows<C, T> {
+impl<C: ColumnFold<T>, T: Copy> RowsLoop for RowAccumulator<C, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(acc: [*mut u8; 3], x: *const u8, [rows, bytes]: [usize; 2], n: usize, k: i64) {
         // SAFETY: the contract of `AccumulateRowsFn`.
         unsafe {
             let row = |r: usize| view::<T>(x.add(r * bytes), n);
-            let whole = rows - rows % TOGETHER;
-            for r in (0..whole).step_by(TOGETHER) {
+            let whole = rows - rows % ROW_UNROLL;
+            for r in (0..whole).step_by(ROW_UNROLL) {
                 let (first, second) = (view_mut(acc[0], n), component(acc[1], n));
                 let (a, b) = ([row(r), row(r + 1), row(r + 2), row(r + 3)], r + 4);
                 let b = [row(b), row(b + 1), row(b + 2), row(b + 3)];
-                step_together::<I, C, T>(first, second, a, b, k + r as i64);
+                step_unrolled::<I, C, T>(first, second, a, b, k + r as i64);
             }
             for r in whole..rows {
                 let (first, second) = (view_mut(acc[0], n), component(acc[1], n));
@@ -154,7 +156,7 @@ impl<C: Column<T>, T: Copy> Several for Rows<C, T> {
         }
     }
 }
-impl<C: Column<T>, T: Copy> Merge for Rows<C, T> {
+impl<C: ColumnFold<T>, T: Copy> MergeLoop for RowAccumulator<C, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2]) {
         // SAFETY: the contract of `Accumulator::merge`.
@@ -167,8 +169,8 @@ impl<C: Column<T>, T: Copy> Merge for Rows<C, T> {
 }
 
 #[inline(always)]
-fn step_rows<I: Isa, C: Column<T>, T: Copy>(first: &mut [T], second: &mut [C::Second], x: &[T], k: i64) {
-    // Not by iterators: one over `()` leaves up to 64 elements to a loop that takes them singly.
+fn step_rows<I: Isa, C: ColumnFold<T>, T: Copy>(first: &mut [T], second: &mut [C::Second], x: &[T], k: i64) {
+    // Not by iterators: one over `()` leaves up to 64 elements to a scalar loop.
     let n = first.len();
     let (second, x) = (&mut second[..n], &x[..n]);
     for i in 0..n {
@@ -176,9 +178,9 @@ fn step_rows<I: Isa, C: Column<T>, T: Copy>(first: &mut [T], second: &mut [C::Se
     }
 }
 
-/// Takes in [`TOGETHER`] rows.
+/// Accumulates [`ROW_UNROLL`] rows.
 #[inline(always)]
-fn step_together<I: Isa, C: Column<T>, T: Copy>(
+fn step_unrolled<I: Isa, C: ColumnFold<T>, T: Copy>(
     first: &mut [T],
     second: &mut [C::Second],
     [a, b, c, d]: [&[T]; 4],
@@ -190,7 +192,7 @@ fn step_together<I: Isa, C: Column<T>, T: Copy>(
     let (a, b, c, d) = (&a[..n], &b[..n], &c[..n], &d[..n]);
     let (e, f, g, h) = (&e[..n], &f[..n], &g[..n], &h[..n]);
     for i in 0..n {
-        // One by one: of a loop over the rows LLVM makes no vectors where a step is long.
+        // Unrolled by hand: LLVM does not vectorise a loop over the rows where a step is long.
         let four = C::step::<I>((first[i], second[i]), a[i], k);
         let four = C::step::<I>(four, b[i], k + 1);
         let four = C::step::<I>(four, c[i], k + 2);
@@ -203,7 +205,7 @@ fn step_together<I: Isa, C: Column<T>, T: Copy>(
 }
 
 #[inline(always)]
-fn merge_rows<I: Isa, C: Column<T>, T: Copy>(
+fn merge_rows<I: Isa, C: ColumnFold<T>, T: Copy>(
     first: &mut [T],
     second: &mut [C::Second],
     next_first: &[T],
@@ -218,21 +220,21 @@ fn merge_rows<I: Isa, C: Column<T>, T: Copy>(
     }
 }
 
-fn plain<T: Accumulate>(kind: ReduceKind) -> Option<Accumulator> {
+fn of_kind<T: Accumulate>(kind: ReduceKind) -> Option<Accumulator> {
     match kind {
-        ReduceKind::Sum => Some(of::<Sum, T>()),
-        ReduceKind::Prod => Some(of::<Product, T>()),
+        ReduceKind::Sum => Some(of::<ColumnSum, T>()),
+        ReduceKind::Prod => Some(of::<ColumnProduct, T>()),
         ReduceKind::Max => Some(of::<Largest, T>()),
         ReduceKind::Min => Some(of::<Smallest, T>()),
-        ReduceKind::ArgMax => Some(of::<Arg<Largest>, T>()),
-        ReduceKind::ArgMin => Some(of::<Arg<Smallest>, T>()),
+        ReduceKind::ArgMax => Some(of::<ColumnArgExtreme<Largest>, T>()),
+        ReduceKind::ArgMin => Some(of::<ColumnArgExtreme<Smallest>, T>()),
         ReduceKind::Moments | ReduceKind::LogSumExp => None,
     }
 }
 
 macro_rules! single_component {
     ($($name:ident, $bound:path, $empty:expr, |$x:ident, $y:ident| $join:expr;)*) => {$(
-        impl<T: $bound> Column<T> for $name {
+        impl<T: $bound> ColumnFold<T> for $name {
             type Second = ();
             #[inline(always)]
             fn empty() -> (T, ()) { ($empty, ()) }
@@ -245,18 +247,18 @@ macro_rules! single_component {
         }
     )*};
 }
-pub(super) struct Sum;
-struct Product;
+pub(super) struct ColumnSum;
+struct ColumnProduct;
 single_component! {
-    Sum, Number, T::ZERO, |x, y| x.plus(y);
-    Product, Number, T::ONE, |x, y| x.times(y);
+    ColumnSum, Number, T::ZERO, |x, y| x.plus(y);
+    ColumnProduct, Number, T::ONE, |x, y| x.times(y);
     Largest, Number, T::LOWEST, |x, y| x.larger(y);
     Smallest, Number, T::HIGHEST, |x, y| x.smaller(y);
     AllTrue, Number, T::ONE, |x, y| x.smaller(y);
 }
 
-struct Arg<E>(PhantomData<E>);
-impl<T: Number, E: End + Identity<T>> Column<T> for Arg<E> {
+struct ColumnArgExtreme<E>(PhantomData<E>);
+impl<T: Number, E: ExtremeOrder + Identity<T>> ColumnFold<T> for ColumnArgExtreme<E> {
     type Second = i64;
     #[inline(always)]
     fn empty() -> (T, i64) {
@@ -275,8 +277,8 @@ impl<T: Number, E: End + Identity<T>> Column<T> for Arg<E> {
 }
 
 /// Welford's update, and Chan, Golub and LeVeque's merge.
-struct Moments;
-impl<T: Real> Column<T> for Moments {
+struct ColumnMoments;
+impl<T: Real> ColumnFold<T> for ColumnMoments {
     type Second = T;
     #[inline(always)]
     fn empty() -> (T, T) {
@@ -299,8 +301,8 @@ impl<T: Real> Column<T> for Moments {
     }
 }
 
-struct LogSum;
-impl<T: Real> Column<T> for LogSum {
+struct ColumnLogSumExp;
+impl<T: Real> ColumnFold<T> for ColumnLogSumExp {
     type Second = T;
     #[inline(always)]
     fn empty() -> (T, T) {
@@ -308,19 +310,19 @@ impl<T: Real> Column<T> for LogSum {
     }
     #[inline(always)]
     fn step<I: Isa>(state: (T, T), x: T, _k: i64) -> (T, T) {
-        // Where there was only -inf, the sum counts those; the next number's
-        // weight wipes it out, and else the result is -inf all the same.
-        join_log_sums::<I, T>(state, (x, T::ONE))
+        // Where there was only -inf, the sum counts those; the next finite element's
+        // weight clears it, and otherwise the result is -inf all the same.
+        merge_log_sums::<I, T>(state, (x, T::ONE))
     }
     #[inline(always)]
     fn merge<I: Isa>(a: (T, T), b: (T, T), _counts: [i64; 2]) -> (T, T) {
-        join_log_sums::<I, T>(a, b)
+        merge_log_sums::<I, T>(a, b)
     }
 }
 
 /// One exponential suffices: the larger maximum keeps its sum.
 #[inline(always)]
-fn join_log_sums<I: Isa, T: Real>(a: (T, T), b: (T, T)) -> (T, T) {
+fn merge_log_sums<I: Isa, T: Real>(a: (T, T), b: (T, T)) -> (T, T) {
     let max = a.0.larger(b.0);
     // Equal infinities differ by 0, not NaN.
     let gap = if a.0 == b.0 { T::ZERO } else { a.0.minus(b.0).abs().opposite() };

@@ -45,15 +45,15 @@ pub fn bitcast(from: DType, to: DType) -> Option<MicroFn> {
 
 fn from_lane<T: Convert>(to: DType) -> MicroFn {
     match to {
-        DType::Bool => micro::<Unary<Truth, T>>(),
-        DType::U8 => micro::<Unary<To<u8>, T>>(),
-        DType::I32 => micro::<Unary<To<i32>, T>>(),
-        DType::U32 => micro::<Unary<To<u32>, T>>(),
-        DType::I64 => micro::<Unary<To<i64>, T>>(),
-        DType::F16 => micro::<Unary<Rounded<f16>, T>>(),
-        DType::BF16 => micro::<Unary<Rounded<bf16>, T>>(),
-        DType::F32 => micro::<Unary<To<f32>, T>>(),
-        DType::F64 => micro::<Unary<To<f64>, T>>(),
+        DType::Bool => micro::<Unary<ToBool, T>>(),
+        DType::U8 => micro::<Unary<ConvertTo<u8>, T>>(),
+        DType::I32 => micro::<Unary<ConvertTo<i32>, T>>(),
+        DType::U32 => micro::<Unary<ConvertTo<u32>, T>>(),
+        DType::I64 => micro::<Unary<ConvertTo<i64>, T>>(),
+        DType::F16 => micro::<Unary<RoundTo<f16>, T>>(),
+        DType::BF16 => micro::<Unary<RoundTo<bf16>, T>>(),
+        DType::F32 => micro::<Unary<ConvertTo<f32>, T>>(),
+        DType::F64 => micro::<Unary<ConvertTo<f64>, T>>(),
     }
 }
 
@@ -143,8 +143,8 @@ fn low_bits(x: f32) -> u32 {
     if x.abs() < TWO_31 { whole32(x) as u32 } else { low }
 }
 
-struct Truth;
-impl<T: Convert> Map1<T> for Truth {
+struct ToBool;
+impl<T: Convert> Map1<T> for ToBool {
     type Out = u8;
     #[inline(always)]
     fn map<I: Isa>(x: T) -> u8 {
@@ -152,10 +152,10 @@ impl<T: Convert> Map1<T> for Truth {
     }
 }
 
-struct To<U>(PhantomData<U>);
+struct ConvertTo<U>(PhantomData<U>);
 macro_rules! to {
     ($($u:ty: |$x:ident| $e:expr;)*) => {$(
-        impl<T: Convert> Map1<T> for To<$u> {
+        impl<T: Convert> Map1<T> for ConvertTo<$u> {
             type Out = $u;
             #[inline(always)]
             fn map<I: Isa>($x: T) -> $u { $e }
@@ -171,15 +171,15 @@ to! {
     f64: |x| x.to_f64();
 }
 
-struct Rounded<U>(PhantomData<U>);
-impl<T: Convert> Map1<T> for Rounded<f16> {
+struct RoundTo<U>(PhantomData<U>);
+impl<T: Convert> Map1<T> for RoundTo<f16> {
     type Out = f32;
     #[inline(always)]
     fn map<I: Isa>(x: T) -> f32 {
         widen_f16(narrow_f16(x.to_f32()))
     }
 }
-impl<T: Convert> Map1<T> for Rounded<bf16> {
+impl<T: Convert> Map1<T> for RoundTo<bf16> {
     type Out = f32;
     #[inline(always)]
     fn map<I: Isa>(x: T) -> f32 {

@@ -11,12 +11,12 @@ use crate::runtime::cpu::micro::sums;
 use crate::runtime::cpu::micro::{math, math64};
 
 /// The state of a reduction over elements of type `T`.
-pub(super) trait Fold<T>: Copy + 'static {
+pub(super) trait FoldState<T>: Copy + 'static {
     /// The state of no elements.
     const EMPTY: Self;
-    /// Takes in a run whose first element has index `base`.
+    /// Accumulates a run whose first element has index `base`.
     fn extend<I: Isa>(&mut self, x: &[T], base: i64);
-    /// Takes in the state of the elements that follow.
+    /// Merges the state of the elements that follow.
     fn merge(&mut self, next: &Self);
     /// Writes the components (`ReduceKind` lists them) to the non-null pointers.
     ///
@@ -28,7 +28,7 @@ pub(super) trait Fold<T>: Copy + 'static {
 /// # Safety
 /// `out` is null or valid for writing a `T`.
 #[inline(always)]
-pub(super) unsafe fn put<T>(out: *mut u8, value: T) {
+pub(super) unsafe fn write_component<T>(out: *mut u8, value: T) {
     if !out.is_null() {
         // SAFETY: the caller's promise.
         unsafe { out.cast::<T>().write(value) }
@@ -40,15 +40,14 @@ pub(super) const LANES: usize = 64;
 /// Elements summed in the lanes' precision before they enter the state's.
 pub(super) const BLOCK: usize = 4096;
 
-/// Elements of `f32` of which the next tile's fit the first-level cache beside the present ones
-/// and what becomes of them, at most.
-const NEAR: usize = 2048;
+/// Elements of an `f32` row whose successor fits L1 beside it and its results, at most.
+const NEXT_ROW_IN_L1: usize = 2048;
 
-/// Asks for some of the next tile's elements, of `n` in all.
+/// Prefetches `lanes` elements of the next row of `n`: to L1 if it fits, else to L2.
 #[inline(always)]
 pub(super) fn prefetch_lanes(next: *const u8, lanes: usize, n: usize) {
     let bytes = lanes * size_of::<f32>();
-    if n <= NEAR { prefetch_l1(next, bytes) } else { prefetch_l2(next, bytes) }
+    if n <= NEXT_ROW_IN_L1 { prefetch_l1(next, bytes) } else { prefetch_l2(next, bytes) }
 }
 
 /// Folds `x` into 64 lanes by `step`, and those into one by `join`.
@@ -95,9 +94,8 @@ pub(super) fn two_lanes<T: Copy, A: Copy, B: Copy>(
     (first, second)
 }
 
-// Whole chunks of lanes have functions of their own, with nothing but inner loops of
-// constant length: where what is left over is taken into the same arrays, LLVM keeps those
-// in memory.
+// Whole chunks of lanes have separate functions, with inner loops of constant length only: where
+// the remainder goes to the same arrays in one function, LLVM keeps those in memory.
 
 #[inline(always)]
 fn whole_chunks<T: Copy, A: Copy, B: Copy>(
@@ -176,12 +174,12 @@ accumulate!(u8 => u8; i32 => i32; u32 => u32; i64 => i64; f32 => f64, sums::sum:
 /// Knuth's two-sum in the wide type, where integers have no error to compensate.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct Sum<T: Accumulate> {
+pub(super) struct CompensatedSum<T: Accumulate> {
     total: T::Wide,
     error: T::Wide,
 }
 
-impl<T: Accumulate> Sum<T> {
+impl<T: Accumulate> CompensatedSum<T> {
     #[inline(always)]
     pub(super) fn add(&mut self, x: T::Wide) {
         let total = self.total.plus(x);
@@ -199,8 +197,9 @@ impl<T: Accumulate> Sum<T> {
     }
 }
 
-impl<T: Accumulate> Fold<T> for Sum<T> {
-    const EMPTY: Sum<T> = Sum { total: <T::Wide as Number>::ZERO, error: <T::Wide as Number>::ZERO };
+impl<T: Accumulate> FoldState<T> for CompensatedSum<T> {
+    const EMPTY: CompensatedSum<T> =
+        CompensatedSum { total: <T::Wide as Number>::ZERO, error: <T::Wide as Number>::ZERO };
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
         for block in x.chunks(BLOCK) {
@@ -208,14 +207,14 @@ impl<T: Accumulate> Fold<T> for Sum<T> {
         }
     }
     #[inline(always)]
-    fn merge(&mut self, next: &Sum<T>) {
+    fn merge(&mut self, next: &CompensatedSum<T>) {
         self.add(next.total);
         self.error = self.error.plus(next.error);
     }
     #[inline(always)]
     unsafe fn finish(&self, out: [*mut u8; 3]) {
         // SAFETY: the caller's promise.
-        unsafe { put(out[0], T::narrow(self.total())) }
+        unsafe { write_component(out[0], T::narrow(self.total())) }
     }
 }
 
@@ -223,10 +222,10 @@ impl<T: Accumulate> Fold<T> for Sum<T> {
 /// neither overflow nor vanish.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct Product<T: Accumulate>(T::Wide);
+pub(super) struct WideProduct<T: Accumulate>(T::Wide);
 
-impl<T: Accumulate> Fold<T> for Product<T> {
-    const EMPTY: Product<T> = Product(<T::Wide as Number>::ONE);
+impl<T: Accumulate> FoldState<T> for WideProduct<T> {
+    const EMPTY: WideProduct<T> = WideProduct(<T::Wide as Number>::ONE);
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
         let one = <T::Wide as Number>::ONE;
@@ -234,23 +233,23 @@ impl<T: Accumulate> Fold<T> for Product<T> {
         self.0 = self.0.times(product);
     }
     #[inline(always)]
-    fn merge(&mut self, next: &Product<T>) {
+    fn merge(&mut self, next: &WideProduct<T>) {
         self.0 = self.0.times(next.0);
     }
     #[inline(always)]
     unsafe fn finish(&self, out: [*mut u8; 3]) {
         // SAFETY: the caller's promise.
-        unsafe { put(out[0], T::narrow(self.0)) }
+        unsafe { write_component(out[0], T::narrow(self.0)) }
     }
 }
 
-/// Which end of the order a reduction seeks, with NaN beyond either.
-pub(super) trait End: Copy + 'static {
+/// Which extreme a reduction seeks; NaN is more extreme than any number.
+pub(super) trait ExtremeOrder: Copy + 'static {
     /// The better of two.
     fn better<T: Number>(x: T, y: T) -> T;
-    /// Whether a number is strictly better than another; nothing is if one is NaN.
-    fn ahead<T: Number>(x: T, y: T) -> bool;
-    /// Whether `x` is strictly better than `y`; NaN than any number.
+    /// Whether `x` is strictly better than `y`; false if one is NaN.
+    fn strictly_better<T: Number>(x: T, y: T) -> bool;
+    /// Whether `x` is strictly better than `y`, with NaN better than any number.
     fn beats<T: Number>(x: T, y: T) -> bool;
 }
 /// The largest.
@@ -265,11 +264,11 @@ pub(super) struct AllTrue;
 
 macro_rules! end {
     ($($name:ident, $better:ident, $above:tt;)*) => {$(
-        impl End for $name {
+        impl ExtremeOrder for $name {
             #[inline(always)]
             fn better<T: Number>(x: T, y: T) -> T { x.$better(y) }
             #[inline(always)]
-            fn ahead<T: Number>(x: T, y: T) -> bool { x $above y }
+            fn strictly_better<T: Number>(x: T, y: T) -> bool { x $above y }
             #[inline(always)]
             fn beats<T: Number>(x: T, y: T) -> bool { (x $above y) | (x.nan() & !y.nan()) }
         }
@@ -284,7 +283,7 @@ end! {
 /// The largest or smallest element.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct Extreme<T, E>(T, std::marker::PhantomData<E>);
+pub(super) struct ExtremeState<T, E>(T, std::marker::PhantomData<E>);
 
 /// What every element of type `T` beats or equals.
 pub(super) trait Identity<T> {
@@ -303,16 +302,16 @@ impl Identity<u8> for AllTrue {
 
 /// The best of a run.
 #[inline(always)]
-pub(super) fn best<T: Number, E: End + Identity<T>>(x: &[T]) -> T {
+pub(super) fn best<T: Number, E: ExtremeOrder + Identity<T>>(x: &[T]) -> T {
     if T::FLOAT {
         // One comparison for each instead of what NaN and the sign of zero
         // take, which matter where there is a NaN or the best is a zero.
         let (mut lanes, nans) = best_of_chunks::<T, E>(x);
         let rest = x.chunks_exact(LANES).remainder();
         for (best, &x) in lanes.iter_mut().zip(rest) {
-            *best = further::<T, E>(*best, x);
+            *best = pick_better::<T, E>(*best, x);
         }
-        let value = join_lanes(lanes, further::<T, E>);
+        let value = join_lanes(lanes, pick_better::<T, E>);
         let nan = nans.iter().fold(0, |all, nan| all | nan) != 0 || rest.iter().any(|x| x.nan());
         if value != T::ZERO && !nan {
             return value;
@@ -323,14 +322,14 @@ pub(super) fn best<T: Number, E: End + Identity<T>>(x: &[T]) -> T {
 
 /// The best of two that are no NaN.
 #[inline(always)]
-fn further<T: Number, E: End>(best: T, x: T) -> T {
-    if E::ahead(x, best) { x } else { best }
+fn pick_better<T: Number, E: ExtremeOrder>(best: T, x: T) -> T {
+    if E::strictly_better(x, best) { x } else { best }
 }
 
 /// The best of each lane of whole chunks, and of each two lanes whether there was a NaN: one
 /// instruction compares those.
 #[inline(always)]
-fn best_of_chunks<T: Number, E: End + Identity<T>>(x: &[T]) -> ([T; LANES], [u32; LANES / 2]) {
+fn best_of_chunks<T: Number, E: ExtremeOrder + Identity<T>>(x: &[T]) -> ([T; LANES], [u32; LANES / 2]) {
     let (mut lanes, mut nans) = ([E::IDENTITY; LANES], [0u32; LANES / 2]);
     for chunk in x.chunks_exact(LANES) {
         let (low, high) = chunk.split_at(LANES / 2);
@@ -338,14 +337,14 @@ fn best_of_chunks<T: Number, E: End + Identity<T>>(x: &[T]) -> ([T; LANES], [u32
             *nan |= u32::from(low.nan() | high.nan()).wrapping_neg();
         }
         for (best, &x) in lanes.iter_mut().zip(chunk) {
-            *best = further::<T, E>(*best, x);
+            *best = pick_better::<T, E>(*best, x);
         }
     }
     (lanes, nans)
 }
 
-impl<T: Number, E: End + Identity<T>> Fold<T> for Extreme<T, E> {
-    const EMPTY: Self = Extreme(E::IDENTITY, std::marker::PhantomData);
+impl<T: Number, E: ExtremeOrder + Identity<T>> FoldState<T> for ExtremeState<T, E> {
+    const EMPTY: Self = ExtremeState(E::IDENTITY, std::marker::PhantomData);
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
         self.0 = E::better(self.0, best::<T, E>(x));
@@ -357,7 +356,7 @@ impl<T: Number, E: End + Identity<T>> Fold<T> for Extreme<T, E> {
     #[inline(always)]
     unsafe fn finish(&self, out: [*mut u8; 3]) {
         // SAFETY: the caller's promise.
-        unsafe { put(out[0], self.0) }
+        unsafe { write_component(out[0], self.0) }
     }
 }
 

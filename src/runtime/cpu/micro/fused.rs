@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Binary, Micro, VS, VV, micro};
 use crate::runtime::cpu::micro::exponential::{self, ExpSumLoops};
-use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Real, Sum, join_lanes, prefetch_lanes};
+use crate::runtime::cpu::micro::fold::{BLOCK, CompensatedSum, LANES, Real, join_lanes, prefetch_lanes};
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::LaneType;
 use crate::runtime::cpu::micro::math;
@@ -61,12 +61,12 @@ pub fn fused(op: Fused, dtype: DType, kinds: OperandKinds) -> Option<MicroFn> {
 
 fn single(op: Fused, kinds: OperandKinds) -> Option<MicroFn> {
     match op {
-        Fused::ExpSub if kinds[1] == OperandKind::Vector => Some(micro::<Binary<ExpSub, f32, VV>>()),
+        Fused::ExpSub if kinds[1] == OperandKind::Vector => Some(micro::<Binary<ExpSubMap, f32, VV>>()),
         Fused::ExpSub => {
-            Some(exponential::loops().map_or_else(micro::<Binary<ExpSub, f32, VS>>, |loops| loops.exp_sub))
+            Some(exponential::loops().map_or_else(micro::<Binary<ExpSubMap, f32, VS>>, |loops| loops.exp_sub))
         }
         Fused::ExpSubSum | Fused::ExpBelowSum if kinds[1] == OperandKind::Broadcast => {
-            Some(exp_sum_loops(op).map_or_else(micro::<ExpSubSum>, |loops| loops.plain))
+            Some(exp_sum_loops(op).map_or_else(micro::<ExpSubSumLoop>, |loops| loops.plain))
         }
         Fused::SqDevSum | Fused::Dot | Fused::MulSum => real::<f32>(op, kinds),
         Fused::ExpSubSum | Fused::ExpBelowSum => None,
@@ -76,7 +76,7 @@ fn single(op: Fused, kinds: OperandKinds) -> Option<MicroFn> {
 fn real<T: Real>(op: Fused, kinds: OperandKinds) -> Option<MicroFn> {
     match op {
         Fused::SqDevSum if kinds[1] == OperandKind::Broadcast => Some(micro::<SqDevSum<T>>()),
-        Fused::Dot if kinds[1] == OperandKind::Vector => Some(micro::<Dot<T>>()),
+        Fused::Dot if kinds[1] == OperandKind::Vector => Some(micro::<DotSum<T>>()),
         Fused::MulSum if kinds[1] == OperandKind::Vector => Some(micro::<MulSum<T, VV>>()),
         Fused::MulSum => Some(micro::<MulSum<T, VS>>()),
         Fused::SqDevSum | Fused::Dot | Fused::ExpSub | Fused::ExpSubSum | Fused::ExpBelowSum => None,
@@ -93,8 +93,8 @@ pub(super) fn exp_sum_loops(op: Fused) -> Option<&'static ExpSumLoops> {
     }
 }
 
-struct ExpSub;
-impl Map2<f32> for ExpSub {
+struct ExpSubMap;
+impl Map2<f32> for ExpSubMap {
     type Out = f32;
     #[inline(always)]
     fn map<I: Isa>(x: f32, y: f32) -> f32 {
@@ -102,15 +102,15 @@ impl Map2<f32> for ExpSub {
     }
 }
 
-struct ExpSubSum;
-impl Micro for ExpSubSum {
+struct ExpSubSumLoop;
+impl Micro for ExpSubSumLoop {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c, ..]: OperandPtrs, n: usize, next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `c` a sum state.
         unsafe {
             let (dst, a, shift): (&mut [f32], &[f32], f32) =
                 (view_mut(dst, n), view(a, n), b.cast::<f32>().read());
-            let sum = &mut *c.cast_mut().cast::<Sum<f32>>();
+            let sum = &mut *c.cast_mut().cast::<CompensatedSum<f32>>();
             for (i, (dst, a)) in dst.chunks_mut(BLOCK).zip(a.chunks(BLOCK)).enumerate() {
                 let next = next.wrapping_add(i * BLOCK * size_of::<f32>());
                 sum.add(f64::from(exp_sub_block::<I>(dst, a, shift, next)));
@@ -147,7 +147,7 @@ impl<T: Real> Micro for SqDevSum<T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: OperandPtrs, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `dst` a sum state.
-        let (sum, a, shift): (&mut Sum<T>, &[T], T) =
+        let (sum, a, shift): (&mut CompensatedSum<T>, &[T], T) =
             unsafe { (&mut *dst.cast(), view(a, n), b.cast::<T>().read()) };
         for block in a.chunks(BLOCK) {
             sum.add(T::squares::<I>(block, shift).widen());
@@ -155,12 +155,13 @@ impl<T: Real> Micro for SqDevSum<T> {
     }
 }
 
-struct Dot<T>(PhantomData<T>);
-impl<T: Real> Micro for Dot<T> {
+struct DotSum<T>(PhantomData<T>);
+impl<T: Real> Micro for DotSum<T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: OperandPtrs, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `dst` a sum state.
-        let (sum, a, b): (&mut Sum<T>, &[T], &[T]) = unsafe { (&mut *dst.cast(), view(a, n), view(b, n)) };
+        let (sum, a, b): (&mut CompensatedSum<T>, &[T], &[T]) =
+            unsafe { (&mut *dst.cast(), view(a, n), view(b, n)) };
         for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
             sum.add(T::dot::<I>(a, b).widen());
         }

@@ -9,13 +9,14 @@ use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::memory::{Float16, GATHER_CHUNK, MemoryElement};
 use crate::runtime::cpu::micro::{MAX_OPERANDS, view, view_mut};
 
-/// A gather `fn(dst, bases, index, n, apart)` of lines of `n` elements, so many bytes apart in the register:
-/// for each line an address of memory, to which the indices, in elements, are the same.
+/// A gather `fn(dst, bases, index, n, row_stride)` of rows of `n` elements, `row_stride` bytes row_stride in the
+/// register: each row has a base address, and all rows share the indices, in elements.
 ///
 /// # Safety
-/// The register is valid for as many lines as there are bases, memory at every position;
-/// all aligned, and they do not overlap. What lies between two positions of a line is the input's.
-pub type GatherFn = unsafe fn(dst: *mut u8, bases: &[*const u8], index: *const i64, n: usize, apart: usize);
+/// The register is valid for as many rows as there are bases, memory at every position;
+/// all aligned, and they do not overlap. Memory between two positions of a row is the input's.
+pub type GatherFn =
+    unsafe fn(dst: *mut u8, bases: &[*const u8], index: *const i64, n: usize, row_stride: usize);
 
 /// Memory at given positions to a register.
 pub fn load_gather(dtype: DType) -> GatherFn {
@@ -32,7 +33,7 @@ pub fn load_gather(dtype: DType) -> GatherFn {
 fn words() -> GatherFn {
     #[cfg(target_arch = "x86_64")]
     if level() >= Level::Avx2 {
-        return near::gather;
+        return clustered::gather;
     }
     gather::<u32>
 }
@@ -42,12 +43,12 @@ unsafe fn gather<T: MemoryElement>(
     bases: &[*const u8],
     index: *const i64,
     n: usize,
-    apart: usize,
+    row_stride: usize,
 ) {
-    for (line, base) in bases.iter().enumerate() {
+    for (row, base) in bases.iter().enumerate() {
         // SAFETY: the contract of `GatherFn`.
         unsafe {
-            let to: &mut [T::Register] = view_mut(dst.add(line * apart), n);
+            let to: &mut [T::Register] = view_mut(dst.add(row * row_stride), n);
             for (d, &i) in to.iter_mut().zip(view::<i64>(index.cast(), n)) {
                 *d = base.cast::<T>().wrapping_offset(i as isize).read().widen();
             }
@@ -60,30 +61,30 @@ unsafe fn gather_narrow<T: Float16>(
     bases: &[*const u8],
     index: *const i64,
     n: usize,
-    apart: usize,
+    row_stride: usize,
 ) {
     let widen = T::widen_all();
     let mut raw = [T::default(); GATHER_CHUNK];
-    for (line, base) in bases.iter().enumerate() {
+    for (row, base) in bases.iter().enumerate() {
         for start in (0..n).step_by(GATHER_CHUNK) {
             let raw = &mut raw[..GATHER_CHUNK.min(n - start)];
-            // SAFETY: the contract of `GatherFn`, on a part of a line.
+            // SAFETY: the contract of `GatherFn`, on a part of a row.
             unsafe {
                 for (i, raw) in raw.iter_mut().enumerate() {
                     let position = index.add(start + i).read() as isize;
                     *raw = base.cast::<T>().wrapping_offset(position).read();
                 }
-                let to = dst.add(line * apart + start * size_of::<f32>());
+                let to = dst.add(row * row_stride + start * size_of::<f32>());
                 widen(to, [raw.as_ptr().cast(); MAX_OPERANDS], raw.len(), null());
             }
         }
     }
 }
 
-/// Positions that mostly lie near each other, as those of an interpolation do: eight within
-/// eight elements are one load of each line, from which each picks its own.
+/// Positions that are mostly close together, as those of an interpolation are: eight positions within
+/// eight elements become one load of each row and one permutation.
 #[cfg(target_arch = "x86_64")]
-mod near {
+mod clustered {
     use std::arch::x86_64::{
         __m256i, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_loadu_ps, _mm256_loadu_si256,
         _mm256_or_si256, _mm256_permute4x64_epi64, _mm256_permutevar8x32_ps, _mm256_set1_epi64x,
@@ -91,10 +92,10 @@ mod near {
     };
     use std::ops::RangeInclusive;
 
-    /// Elements that are looked at together.
+    /// Positions of one load.
     const LANES: usize = 8;
-    /// Elements loaded one by one where such do not lie near each other: others beside them hardly will.
-    const FAR: usize = 4 * LANES;
+    /// Elements loaded one by one after positions that are not close: their neighbours hardly are.
+    const SCATTERED_RUN: usize = 4 * LANES;
 
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn gather(
@@ -102,12 +103,12 @@ mod near {
         bases: &[*const u8],
         index: *const i64,
         n: usize,
-        apart: usize,
+        row_stride: usize,
     ) {
         let one_by_one = |at: usize, count: usize| {
             let to = dst.wrapping_add(at * size_of::<f32>());
-            // SAFETY: the caller's promise, for a part of each line.
-            unsafe { super::gather::<u32>(to, bases, index.add(at), count, apart) }
+            // SAFETY: the caller's promise, for a part of each row.
+            unsafe { super::gather::<u32>(to, bases, index.add(at), count, row_stride) }
         };
         let Some(last) = n.checked_sub(LANES) else { return one_by_one(0, n) };
         // SAFETY: the caller's promise.
@@ -123,16 +124,16 @@ mod near {
                 None => None,
             };
             let (Some(window), Some(picks)) = (window, picks) else {
-                let count = FAR.min(n - at);
+                let count = SCATTERED_RUN.min(n - at);
                 one_by_one(at, count);
                 at += count;
                 continue;
             };
-            for (line, base) in bases.iter().enumerate() {
+            for (row, base) in bases.iter().enumerate() {
                 // SAFETY: the caller's promise: the window lies between the first position and the last.
                 unsafe {
                     let elements = _mm256_loadu_ps(base.cast::<f32>().wrapping_offset(window as isize));
-                    let to = dst.add(line * apart).cast::<f32>().add(at);
+                    let to = dst.add(row * row_stride).cast::<f32>().add(at);
                     _mm256_storeu_ps(to, _mm256_permutevar8x32_ps(elements, picks));
                 }
             }
@@ -141,14 +142,14 @@ mod near {
         one_by_one(at, n - at);
     }
 
-    /// Where [`LANES`] elements start that are known to be there, at a position or before; `None` if
+    /// The start of [`LANES`] elements that are known to be readable, at a position or before; `None` if
     /// there are none.
     fn window(position: i64, known: &RangeInclusive<i64>) -> Option<i64> {
         let start = position.min(known.end() - (LANES as i64 - 1));
         (start >= *known.start()).then_some(start)
     }
 
-    /// Where positions lie in a window; `None` if one lies elsewhere.
+    /// The permutation that picks positions from a window; `None` if one is outside.
     ///
     /// # Safety
     /// The instruction set, and [`LANES`] positions.
@@ -164,7 +165,7 @@ mod near {
             return None;
         }
         let (these, those) = (_mm256_castsi256_ps(these), _mm256_castsi256_ps(those));
-        // The low words of both, whose pairs take turns.
+        // The low words of both, whose pairs alternate.
         let words = _mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(these, those));
         Some(_mm256_permute4x64_epi64::<0b11_01_10_00>(words))
     }

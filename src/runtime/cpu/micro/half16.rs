@@ -134,31 +134,30 @@ pub(super) fn store_bf16() -> MicroFn {
 }
 
 /// Two elements side by side, the first in the low half.
-struct Join;
-impl Map2<u16> for Join {
+struct InterleaveBf16;
+impl Map2<u16> for InterleaveBf16 {
     type Out = u32;
     #[inline(always)]
     fn map<I: Isa>(x: u16, y: u16) -> u32 {
         u32::from(x) | u32::from(y) << 16
     }
 }
-impl Map2<f32> for Join {
+impl Map2<f32> for InterleaveBf16 {
     type Out = u32;
     #[inline(always)]
     fn map<I: Isa>(x: f32, y: f32) -> u32 {
-        <Join as Map2<u16>>::map::<I>(narrow_bf16(x).to_bits(), narrow_bf16(y).to_bits())
+        <InterleaveBf16 as Map2<u16>>::map::<I>(narrow_bf16(x).to_bits(), narrow_bf16(y).to_bits())
     }
 }
 
-/// The loop that brings two rows of brain floating point, operands `a` and `b`, together
-/// element by element, `a`'s first: rows in memory, or in registers. A second row that is
-/// one number is that for every element.
+/// The loop that interleaves two rows of brain floating point, operands `a` and `b`, element by
+/// element, `a`'s first: rows in memory, or in registers. `b` may be a broadcast.
 pub fn interleave_bf16(registers: bool, second: OperandKind) -> MicroFn {
     match (registers, second) {
-        (false, OperandKind::Vector) => micro::<Binary<Join, u16, VV>>(),
-        (false, OperandKind::Broadcast) => micro::<Binary<Join, u16, VS>>(),
-        (true, OperandKind::Vector) => micro::<Binary<Join, f32, VV>>(),
-        (true, OperandKind::Broadcast) => micro::<Binary<Join, f32, VS>>(),
+        (false, OperandKind::Vector) => micro::<Binary<InterleaveBf16, u16, VV>>(),
+        (false, OperandKind::Broadcast) => micro::<Binary<InterleaveBf16, u16, VS>>(),
+        (true, OperandKind::Vector) => micro::<Binary<InterleaveBf16, f32, VV>>(),
+        (true, OperandKind::Broadcast) => micro::<Binary<InterleaveBf16, f32, VS>>(),
     }
 }
 
@@ -215,7 +214,7 @@ mod f16c {
     }
 }
 
-/// Sixteen elements at a time, and what is left of them by masks.
+/// Sixteen elements at a time, the remainder by masks.
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use crate::runtime::cpu::micro::OperandPtrs;
@@ -223,7 +222,7 @@ mod avx512 {
 
     const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
 
-    /// Subnormal numbers, of a class's bits.
+    /// The class bit of subnormal numbers.
     const SUBNORMAL: i32 = 0x20;
 
     /// Goes through `$n` elements by 16: `$body` of where they start and the mask of those
@@ -278,7 +277,7 @@ mod avx512 {
         }
     }
 
-    /// The instruction makes zeros of subnormal numbers; those are rounded by integers.
+    /// The instruction flushes subnormal numbers to zero; those are rounded by integer arithmetic.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
     pub(super) unsafe fn store_bf16(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
         let (to, from) = (dst.cast::<i16>(), a.cast::<f32>());

@@ -164,9 +164,9 @@ double! {
     Erf |x| math64::erf::<I>(x);
 }
 
-/// Sine of what is near.
+/// Sine of near arguments.
 pub(super) struct Sin;
-/// Cosine of what is near.
+/// Cosine of near arguments.
 pub(super) struct Cos;
 unary!(@impl Sin, f32, x, math::sin::<I>(x));
 unary!(@impl Cos, f32, x, math::cos::<I>(x));
@@ -177,7 +177,7 @@ double! {
 
 /// A function of angles, of which vectors compute most.
 pub(super) trait Periodic<T>: Map1<T, Out = T> {
-    /// The function of what is no more than wide.
+    /// The function of wide arguments.
     fn wide<I: Isa>(x: T) -> T;
     /// The function of any angle.
     fn any(x: f64) -> f64;

@@ -1,5 +1,5 @@
-//! Polynomials with constant coefficients as one loop, by Horner's rule, each product and sum rounded
-//! for itself: what comes out has the bits of one operation after the other.
+//! Polynomials with constant coefficients as one loop, by Horner's rule. Each product and sum rounds
+//! separately, so the result is bit-identical to one loop after the other.
 
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -14,10 +14,10 @@ use crate::runtime::cpu::micro::{MicroFn, OperandPtrs, view, view_mut};
 pub const POLYNOMIAL_TERMS: RangeInclusive<usize> = 3..=24;
 
 /// Bytes from a coefficient to the next.
-const APART: usize = size_of::<u64>();
+const COEFFICIENT_STRIDE: usize = size_of::<u64>();
 
-/// A polynomial of so many terms of vector `a`, whose coefficients lie at `b`, eight bytes apart, that of the
-/// highest power first; `None` where there is no loop.
+/// A polynomial in vector `a` with `terms` coefficients at `b`, eight bytes apart, highest power
+/// first; `None` where there is no loop.
 ///
 /// On `F32`, the 16-bit floats' register form, and `F64`.
 pub fn polynomial(terms: usize, dtype: DType) -> Option<MicroFn> {
@@ -46,7 +46,8 @@ impl<T: Number, const N: usize> Micro for Polynomial<T, N> {
     unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: OperandPtrs, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with N coefficients at `b`.
         unsafe {
-            let coefficients: [T; N] = std::array::from_fn(|k| b.add(k * APART).cast::<T>().read());
+            let coefficients: [T; N] =
+                std::array::from_fn(|k| b.add(k * COEFFICIENT_STRIDE).cast::<T>().read());
             evaluate::<T, N>(view_mut(dst, n), view(a, n), &coefficients);
         }
     }

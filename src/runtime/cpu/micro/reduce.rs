@@ -3,11 +3,13 @@
 use std::marker::PhantomData;
 
 use crate::base::{DType, Kind};
-use crate::runtime::cpu::micro::fold::{Accumulate, AllTrue, Extreme, Fold, Largest, Product, Smallest, Sum};
+use crate::runtime::cpu::micro::fold::{
+    Accumulate, AllTrue, CompensatedSum, ExtremeState, FoldState, Largest, Smallest, WideProduct,
+};
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::LaneType;
 use crate::runtime::cpu::micro::short_rows::{ShortRowsFn, short_rows};
-use crate::runtime::cpu::micro::tuple::{Arg, LogSum, Moments};
+use crate::runtime::cpu::micro::tuple::{ArgExtremeState, LogSumExpState, MomentsState};
 use crate::runtime::cpu::micro::view;
 
 /// What a reduction computes, and its components in order. `T` is the
@@ -36,7 +38,7 @@ pub enum ReduceKind {
 /// mean is private to the functions of one [`Reducer`] or [`Scanner`](super::Scanner).
 pub const STATE_BYTES: usize = 32;
 
-/// Takes a run of elements into a state: `fn(state, src, n, base)`, where
+/// Accumulates a run of elements into a state: `fn(state, src, n, base)`, where
 /// `base` is the index of the first (used by `ArgMax` and `ArgMin`).
 ///
 /// # Safety
@@ -44,12 +46,12 @@ pub const STATE_BYTES: usize = 32;
 /// else; `src` is valid for `n` aligned elements and apart from it.
 pub type ReduceFn = unsafe fn(state: *mut u8, src: *const u8, n: usize, base: i64);
 
-/// Reduces a run by itself: `fn(src, n, base, out)`, where `base` is the index of the first
+/// Reduces one row from start to end: `fn(src, n, base, out)`, where `base` is the index of the first
 /// element, and the components go to those pointers of `out` that are not null.
 ///
 /// # Safety
 /// `src` is valid for `n` aligned elements, each pointer for writing its component. They may
-/// lie over the elements, which are read before.
+/// overlap the elements, which are read first.
 pub type ReduceRowFn = unsafe fn(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3]);
 
 /// The functions of one reduction. Floats are summed in 64 lanes of their own
@@ -59,13 +61,13 @@ pub type ReduceRowFn = unsafe fn(src: *const u8, n: usize, base: i64, out: &[*mu
 pub struct Reducer {
     /// Makes the [`STATE_BYTES`] at the pointer the state of no elements.
     pub init: unsafe fn(state: *mut u8),
-    /// Takes in a run.
+    /// Accumulates a run.
     pub update: ReduceFn,
-    /// The components of a run by itself.
+    /// The components of one row.
     pub row: ReduceRowFn,
-    /// The same of short lines that follow each other, where there is a function for those.
+    /// The same for contiguous short rows, where there is a loop for those.
     pub short_rows: Option<ShortRowsFn>,
-    /// Takes in the state of the elements that follow: `fn(state, next)`.
+    /// Merges the state of the elements that follow: `fn(state, next)`.
     pub combine: unsafe fn(state: *mut u8, next: *const u8),
     /// Writes the components to those pointers that are not null. Of no
     /// elements an extreme is the identity, its index -1.
@@ -77,17 +79,17 @@ pub struct Reducer {
 pub fn reduce(kind: ReduceKind, dtype: DType) -> Option<Reducer> {
     let (kind, bool) = (canonical(kind, dtype), dtype == DType::Bool);
     let reducer = match (kind, LaneType::of(dtype)) {
-        (ReduceKind::Moments, LaneType::F32) => Some(reducer_of::<Moments<f32>, f32>()),
-        (ReduceKind::Moments, LaneType::F64) => Some(reducer_of::<Moments<f64>, f64>()),
-        (ReduceKind::LogSumExp, LaneType::F32) => Some(reducer_of::<LogSum<f32>, f32>()),
-        (ReduceKind::LogSumExp, LaneType::F64) => Some(reducer_of::<LogSum<f64>, f64>()),
+        (ReduceKind::Moments, LaneType::F32) => Some(reducer_of::<MomentsState<f32>, f32>()),
+        (ReduceKind::Moments, LaneType::F64) => Some(reducer_of::<MomentsState<f64>, f64>()),
+        (ReduceKind::LogSumExp, LaneType::F32) => Some(reducer_of::<LogSumExpState<f32>, f32>()),
+        (ReduceKind::LogSumExp, LaneType::F64) => Some(reducer_of::<LogSumExpState<f64>, f64>()),
         (kind, LaneType::F32) => reducer::<f32>(kind),
         (kind, LaneType::F64) => reducer::<f64>(kind),
         (kind, LaneType::I32) => reducer::<i32>(kind),
         (kind, LaneType::U32) => reducer::<u32>(kind),
         (kind, LaneType::I64) => reducer::<i64>(kind),
-        (ReduceKind::Min, LaneType::U8) if bool => Some(reducer_of::<Extreme<u8, AllTrue>, u8>()),
-        (ReduceKind::ArgMin, LaneType::U8) if bool => Some(reducer_of::<Arg<u8, AllTrue>, u8>()),
+        (ReduceKind::Min, LaneType::U8) if bool => Some(reducer_of::<ExtremeState<u8, AllTrue>, u8>()),
+        (ReduceKind::ArgMin, LaneType::U8) if bool => Some(reducer_of::<ArgExtremeState<u8, AllTrue>, u8>()),
         (kind, LaneType::U8) => reducer::<u8>(kind),
     };
     Some(Reducer { short_rows: short_rows(kind, dtype), ..reducer? })
@@ -104,16 +106,16 @@ pub(super) fn canonical(kind: ReduceKind, dtype: DType) -> ReduceKind {
 
 versioned! {
     /// A loop with the signature [`ReduceFn`].
-    Update, update, base_update, fn(state: *mut u8, src: *const u8, n: usize, base: i64)
+    UpdateLoop, update_loop, base_update_loop, fn(state: *mut u8, src: *const u8, n: usize, base: i64)
 }
 
 versioned! {
     /// A loop with the signature [`ReduceRowFn`].
-    ReduceRow, reduce_row, base_reduce_row, fn(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3])
+    ReduceRowLoop, reduce_row_loop, base_reduce_row_loop, fn(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3])
 }
 
 struct Extend<F, T>(PhantomData<(F, T)>);
-impl<F: Fold<T>, T: Copy> ReduceRow for Extend<F, T> {
+impl<F: FoldState<T>, T: Copy> ReduceRowLoop for Extend<F, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3]) {
         let mut state = F::EMPTY;
@@ -124,7 +126,7 @@ impl<F: Fold<T>, T: Copy> ReduceRow for Extend<F, T> {
         }
     }
 }
-impl<F: Fold<T>, T: Copy> Update for Extend<F, T> {
+impl<F: FoldState<T>, T: Copy> UpdateLoop for Extend<F, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(state: *mut u8, src: *const u8, n: usize, base: i64) {
         // SAFETY: the contract of `ReduceFn`.
@@ -133,24 +135,24 @@ impl<F: Fold<T>, T: Copy> Update for Extend<F, T> {
     }
 }
 
-fn reducer_of<F: Fold<T>, T: Copy + 'static>() -> Reducer {
+fn reducer_of<F: FoldState<T>, T: Copy + 'static>() -> Reducer {
     const { assert!(size_of::<F>() <= STATE_BYTES && align_of::<F>() <= 8) };
-    unsafe fn init<F: Fold<T>, T>(state: *mut u8) {
+    unsafe fn init<F: FoldState<T>, T>(state: *mut u8) {
         // SAFETY: `Reducer::init` is given room for a state.
         unsafe { state.cast::<F>().write(F::EMPTY) }
     }
-    unsafe fn combine<F: Fold<T>, T>(state: *mut u8, next: *const u8) {
+    unsafe fn combine<F: FoldState<T>, T>(state: *mut u8, next: *const u8) {
         // SAFETY: both are states of this reducer.
         unsafe { (*state.cast::<F>()).merge(&next.cast::<F>().read()) }
     }
-    unsafe fn finish<F: Fold<T>, T>(state: *const u8, out: &[*mut u8; 3]) {
+    unsafe fn finish<F: FoldState<T>, T>(state: *const u8, out: &[*mut u8; 3]) {
         // SAFETY: a state of this reducer; the caller vouches for `out`.
         unsafe { state.cast::<F>().read().finish(*out) }
     }
     Reducer {
         init: init::<F, T>,
-        update: update::<Extend<F, T>>(),
-        row: reduce_row::<Extend<F, T>>(),
+        update: update_loop::<Extend<F, T>>(),
+        row: reduce_row_loop::<Extend<F, T>>(),
         short_rows: None,
         combine: combine::<F, T>,
         finish: finish::<F, T>,
@@ -159,12 +161,12 @@ fn reducer_of<F: Fold<T>, T: Copy + 'static>() -> Reducer {
 
 fn reducer<T: Accumulate>(kind: ReduceKind) -> Option<Reducer> {
     match kind {
-        ReduceKind::Sum => Some(reducer_of::<Sum<T>, T>()),
-        ReduceKind::Prod => Some(reducer_of::<Product<T>, T>()),
-        ReduceKind::Max => Some(reducer_of::<Extreme<T, Largest>, T>()),
-        ReduceKind::Min => Some(reducer_of::<Extreme<T, Smallest>, T>()),
-        ReduceKind::ArgMax => Some(reducer_of::<Arg<T, Largest>, T>()),
-        ReduceKind::ArgMin => Some(reducer_of::<Arg<T, Smallest>, T>()),
+        ReduceKind::Sum => Some(reducer_of::<CompensatedSum<T>, T>()),
+        ReduceKind::Prod => Some(reducer_of::<WideProduct<T>, T>()),
+        ReduceKind::Max => Some(reducer_of::<ExtremeState<T, Largest>, T>()),
+        ReduceKind::Min => Some(reducer_of::<ExtremeState<T, Smallest>, T>()),
+        ReduceKind::ArgMax => Some(reducer_of::<ArgExtremeState<T, Largest>, T>()),
+        ReduceKind::ArgMin => Some(reducer_of::<ArgExtremeState<T, Smallest>, T>()),
         ReduceKind::Moments | ReduceKind::LogSumExp => None,
     }
 }

@@ -3,11 +3,11 @@
 use std::marker::PhantomData;
 
 use crate::base::DType;
-use crate::runtime::cpu::micro::fold::{Accumulate, End, Identity, LANES, Largest, Smallest};
+use crate::runtime::cpu::micro::fold::{Accumulate, ExtremeOrder, Identity, LANES, Largest, Smallest};
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::{LaneType, Number};
 use crate::runtime::cpu::micro::reduce::{ReduceKind, STATE_BYTES, canonical};
-use crate::runtime::cpu::micro::tuple::LogSum;
+use crate::runtime::cpu::micro::tuple::LogSumExpState;
 use crate::runtime::cpu::micro::{view, view_mut};
 
 /// Scans a run: `fn(dst, src, n, state)`. Writes for each element the reduction of all elements
@@ -31,8 +31,8 @@ pub struct Scanner {
 pub fn scan(kind: ReduceKind, dtype: DType) -> Option<Scanner> {
     let kind = canonical(kind, dtype);
     match (kind, LaneType::of(dtype)) {
-        (ReduceKind::LogSumExp, LaneType::F32) => Some(scanner_of::<LogSum<f32>, f32>()),
-        (ReduceKind::LogSumExp, LaneType::F64) => Some(scanner_of::<LogSum<f64>, f64>()),
+        (ReduceKind::LogSumExp, LaneType::F32) => Some(scanner_of::<LogSumExpState<f32>, f32>()),
+        (ReduceKind::LogSumExp, LaneType::F64) => Some(scanner_of::<LogSumExpState<f64>, f64>()),
         (kind, LaneType::F32) => scanner::<f32>(kind),
         (kind, LaneType::F64) => scanner::<f64>(kind),
         (kind, LaneType::I32) => scanner::<i32>(kind),
@@ -42,32 +42,32 @@ pub fn scan(kind: ReduceKind, dtype: DType) -> Option<Scanner> {
     }
 }
 
-fn scanner<T: Accumulate + Keyed>(kind: ReduceKind) -> Option<Scanner> {
+fn scanner<T: Accumulate + TotallyOrdered>(kind: ReduceKind) -> Option<Scanner> {
     match kind {
-        ReduceKind::Sum => Some(scanner_of::<Total<T, Sums>, T>()),
-        ReduceKind::Prod => Some(scanner_of::<Total<T, Products>, T>()),
-        ReduceKind::Max => Some(scanner_of::<Total<T, Largest>, T>()),
-        ReduceKind::Min => Some(scanner_of::<Total<T, Smallest>, T>()),
+        ReduceKind::Sum => Some(scanner_of::<RunningTotal<T, PrefixSum>, T>()),
+        ReduceKind::Prod => Some(scanner_of::<RunningTotal<T, PrefixProduct>, T>()),
+        ReduceKind::Max => Some(scanner_of::<RunningTotal<T, Largest>, T>()),
+        ReduceKind::Min => Some(scanner_of::<RunningTotal<T, Smallest>, T>()),
         ReduceKind::ArgMax | ReduceKind::ArgMin | ReduceKind::Moments | ReduceKind::LogSumExp => None,
     }
 }
 
-fn scanner_of<R: Running<T>, T: Copy + 'static>() -> Scanner {
+fn scanner_of<R: ScanState<T>, T: Copy + 'static>() -> Scanner {
     const { assert!(size_of::<R>() <= STATE_BYTES && align_of::<R>() <= 8) };
-    unsafe fn init<R: Running<T>, T>(state: *mut u8) {
+    unsafe fn init<R: ScanState<T>, T>(state: *mut u8) {
         // SAFETY: `Scanner::init` is given room for a state.
         unsafe { state.cast::<R>().write(R::EMPTY) }
     }
-    Scanner { init: init::<R, T>, run: scans::<Scan<R, T>>() }
+    Scanner { init: init::<R, T>, run: scan_loop::<ScanKernel<R, T>>() }
 }
 
 versioned! {
     /// A loop with the signature [`ScanFn`].
-    Scans, scans, base_scans, fn(dst: *mut u8, src: *const u8, n: usize, state: *mut u8)
+    ScanLoop, scan_loop, base_scan_loop, fn(dst: *mut u8, src: *const u8, n: usize, state: *mut u8)
 }
 
-struct Scan<R, T>(PhantomData<(R, T)>);
-impl<R: Running<T>, T: Copy> Scans for Scan<R, T> {
+struct ScanKernel<R, T>(PhantomData<(R, T)>);
+impl<R: ScanState<T>, T: Copy> ScanLoop for ScanKernel<R, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, src: *const u8, n: usize, state: *mut u8) {
         // SAFETY: the contract of `ScanFn`.
@@ -76,51 +76,51 @@ impl<R: Running<T>, T: Copy> Scans for Scan<R, T> {
 }
 
 /// A state that scans carry.
-pub(super) trait Running<T>: Copy + 'static {
+pub(super) trait ScanState<T>: Copy + 'static {
     /// The state of no elements.
     const EMPTY: Self;
-    /// Takes in a run, and gives the results after each element of it.
+    /// Accumulates a run and writes the result after each element.
     fn scan(&mut self, x: &[T], to: &mut [T]);
 }
 
-/// How elements combine, in a form where one operation does it.
-trait Combine<T>: Copy + 'static {
-    /// The form.
-    type Form: Copy + 'static;
-    /// What changes nothing.
-    const IDENTITY: Self::Form;
-    /// Elements brought into the form at a time, whole blocks: as many as make vectors where
-    /// that takes several operations. `None` if elements are to be combined one after the other:
-    /// if rounding does not hide how they are grouped, or one operation takes a cycle.
+/// An associative operation of a scan, on a representation in which it is one instruction.
+trait ScanOp<T>: Copy + 'static {
+    /// The representation.
+    type Repr: Copy + 'static;
+    /// The identity.
+    const IDENTITY: Self::Repr;
+    /// Elements converted to the representation at a time, whole blocks: as many as fill vectors where
+    /// the conversion takes several operations. `None` if elements are combined sequentially, because
+    /// reassociation would change the rounding or the operation takes a single cycle.
     const CHUNK: Option<usize>;
-    /// An element's form.
-    fn form(x: T) -> Self::Form;
-    /// The element of a form.
-    fn value(form: Self::Form) -> T;
-    /// What all elements up to one and those after it give.
-    fn combine(before: Self::Form, x: Self::Form) -> Self::Form;
+    /// An element's representation.
+    fn repr(x: T) -> Self::Repr;
+    /// The element of a representation.
+    fn value(repr: Self::Repr) -> T;
+    /// Combines a prefix with the elements that follow.
+    fn combine(before: Self::Repr, x: Self::Repr) -> Self::Repr;
 }
 
-/// Whether the wide type hides how floats are grouped: all products of four of `f32` are
-/// numbers of `f64`.
+/// Whether sums and products in the wide type can be reassociated: products of four `f32` stay in
+/// the range of `f64`.
 const fn wider<T: Accumulate>() -> bool {
     size_of::<T>() < size_of::<T::Wide>()
 }
 
 /// Sums in the wide type.
 #[derive(Clone, Copy)]
-struct Sums;
-impl<T: Accumulate> Combine<T> for Sums {
-    type Form = T::Wide;
+struct PrefixSum;
+impl<T: Accumulate> ScanOp<T> for PrefixSum {
+    type Repr = T::Wide;
     const IDENTITY: T::Wide = <T::Wide as Number>::ZERO;
-    const CHUNK: Option<usize> = if wider::<T>() { Some(BLOCK) } else { None };
+    const CHUNK: Option<usize> = if wider::<T>() { Some(SCAN_BLOCK) } else { None };
     #[inline(always)]
-    fn form(x: T) -> T::Wide {
+    fn repr(x: T) -> T::Wide {
         x.widen()
     }
     #[inline(always)]
-    fn value(form: T::Wide) -> T {
-        T::narrow(form)
+    fn value(repr: T::Wide) -> T {
+        T::narrow(repr)
     }
     #[inline(always)]
     fn combine(before: T::Wide, x: T::Wide) -> T::Wide {
@@ -130,18 +130,18 @@ impl<T: Accumulate> Combine<T> for Sums {
 
 /// Products in the wide type.
 #[derive(Clone, Copy)]
-struct Products;
-impl<T: Accumulate> Combine<T> for Products {
-    type Form = T::Wide;
+struct PrefixProduct;
+impl<T: Accumulate> ScanOp<T> for PrefixProduct {
+    type Repr = T::Wide;
     const IDENTITY: T::Wide = <T::Wide as Number>::ONE;
-    const CHUNK: Option<usize> = if wider::<T>() || !T::FLOAT { Some(BLOCK) } else { None };
+    const CHUNK: Option<usize> = if wider::<T>() || !T::FLOAT { Some(SCAN_BLOCK) } else { None };
     #[inline(always)]
-    fn form(x: T) -> T::Wide {
+    fn repr(x: T) -> T::Wide {
         x.widen()
     }
     #[inline(always)]
-    fn value(form: T::Wide) -> T {
-        T::narrow(form)
+    fn value(repr: T::Wide) -> T {
+        T::narrow(repr)
     }
     #[inline(always)]
     fn combine(before: T::Wide, x: T::Wide) -> T::Wide {
@@ -150,17 +150,17 @@ impl<T: Accumulate> Combine<T> for Products {
 }
 
 /// A lane type with a key: an integer that orders as its values do.
-trait Keyed: Number {
+trait TotallyOrdered: Number {
     /// The integer.
     type Key: Number;
-    /// The key of what is no NaN.
+    /// The key of a value other than NaN.
     fn key(self) -> Self::Key;
     /// The value of a key: NaN of the lowest and the highest, where there are NaN.
     fn of_key(key: Self::Key) -> Self;
 }
 macro_rules! integer_keys {
     ($($t:ty),*) => {$(
-        impl Keyed for $t {
+        impl TotallyOrdered for $t {
             type Key = $t;
             #[inline(always)]
             fn key(self) -> $t { self }
@@ -172,7 +172,7 @@ macro_rules! integer_keys {
 integer_keys!(u8, i32, u32, i64);
 macro_rules! float_keys {
     ($($t:ty => $key:ty),*) => {$(
-        impl Keyed for $t {
+        impl TotallyOrdered for $t {
             type Key = $key;
             #[inline(always)]
             fn key(self) -> $key {
@@ -191,17 +191,17 @@ float_keys!(f32 => i32, f64 => i64);
 
 macro_rules! extremes {
     ($($end:ident, $opposite:ident;)*) => {$(
-        impl<T: Keyed> Combine<T> for $end {
-            type Form = T::Key;
+        impl<T: TotallyOrdered> ScanOp<T> for $end {
+            type Repr = T::Key;
             const IDENTITY: T::Key = <$end as Identity<T::Key>>::IDENTITY;
             const CHUNK: Option<usize> = Some(LANES);
             #[inline(always)]
-            fn form(x: T) -> T::Key {
+            fn repr(x: T) -> T::Key {
                 if x.nan() { <$opposite as Identity<T::Key>>::IDENTITY } else { x.key() }
             }
             #[inline(always)]
-            fn value(form: T::Key) -> T {
-                T::of_key(form)
+            fn value(repr: T::Key) -> T {
+                T::of_key(repr)
             }
             #[inline(always)]
             fn combine(before: T::Key, x: T::Key) -> T::Key {
@@ -215,48 +215,48 @@ extremes! {
     Smallest, Largest;
 }
 
-/// What all elements so far combine to.
+/// The combination of all elements so far.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-struct Total<T, C: Combine<T>>(C::Form);
+struct RunningTotal<T, C: ScanOp<T>>(C::Repr);
 
-/// Elements that are combined among themselves before what came before is combined with each:
-/// one operation waits for the block before, and not one for each element.
-const BLOCK: usize = 4;
+/// Elements of a block, scanned by itself before the running total is combined with each: the
+/// dependency chain has one operation a block instead of one an element.
+const SCAN_BLOCK: usize = 4;
 
-impl<T: Copy + 'static, C: Combine<T>> Running<T> for Total<T, C> {
-    const EMPTY: Self = Total(C::IDENTITY);
+impl<T: Copy + 'static, C: ScanOp<T>> ScanState<T> for RunningTotal<T, C> {
+    const EMPTY: Self = RunningTotal(C::IDENTITY);
     #[inline(always)]
     fn scan(&mut self, x: &[T], to: &mut [T]) {
         let mut total = self.0;
         let whole = C::CHUNK.map_or(0, |chunk| x.len() - x.len() % chunk);
-        let chunk = C::CHUNK.unwrap_or(BLOCK);
+        let chunk = C::CHUNK.unwrap_or(SCAN_BLOCK);
         let ((chunks, rest), (outs, rest_outs)) = (x.split_at(whole), to.split_at_mut(whole));
-        let mut forms = [C::IDENTITY; LANES];
+        let mut reprs = [C::IDENTITY; LANES];
         for (x, out) in chunks.chunks_exact(chunk).zip(outs.chunks_exact_mut(chunk)) {
-            let forms = &mut forms[..chunk];
-            for (form, &x) in forms.iter_mut().zip(x) {
-                *form = C::form(x);
+            let reprs = &mut reprs[..chunk];
+            for (repr, &x) in reprs.iter_mut().zip(x) {
+                *repr = C::repr(x);
             }
-            for block in forms.as_chunks_mut::<BLOCK>().0 {
+            for block in reprs.as_chunks_mut::<SCAN_BLOCK>().0 {
                 *block = prefixes::<T, C>(*block).map(|prefix| C::combine(total, prefix));
-                total = block[BLOCK - 1];
+                total = block[SCAN_BLOCK - 1];
             }
-            for (out, form) in out.iter_mut().zip(forms) {
-                *out = C::value(*form);
+            for (out, repr) in out.iter_mut().zip(reprs) {
+                *out = C::value(*repr);
             }
         }
         for (&x, out) in rest.iter().zip(rest_outs) {
-            total = C::combine(total, C::form(x));
+            total = C::combine(total, C::repr(x));
             *out = C::value(total);
         }
         self.0 = total;
     }
 }
 
-/// What elements up to each combine to.
+/// The inclusive prefixes of a block.
 #[inline(always)]
-fn prefixes<T, C: Combine<T>>([a, b, c, d]: [C::Form; BLOCK]) -> [C::Form; BLOCK] {
+fn prefixes<T, C: ScanOp<T>>([a, b, c, d]: [C::Repr; SCAN_BLOCK]) -> [C::Repr; SCAN_BLOCK] {
     let (ab, cd) = (C::combine(a, b), C::combine(c, d));
     [a, ab, C::combine(ab, c), C::combine(ab, cd)]
 }

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use crate::base::DType;
-use crate::runtime::cpu::micro::accumulate::{Column, Sum};
+use crate::runtime::cpu::micro::accumulate::{ColumnFold, ColumnSum};
 use crate::runtime::cpu::micro::fold::{Largest, Smallest};
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::{LaneType, Number};
@@ -46,7 +46,7 @@ pub fn short_rows(kind: ReduceKind, dtype: DType) -> Option<ShortRowsFn> {
 
 fn of<T: Number>(kind: ReduceKind) -> Option<ShortRowsFn> {
     match kind {
-        ReduceKind::Sum => Some(short_rows_loop::<ShortRows<Sum, T>>()),
+        ReduceKind::Sum => Some(short_rows_loop::<ShortRows<ColumnSum, T>>()),
         ReduceKind::Max => Some(short_rows_loop::<ShortRows<Largest, T>>()),
         ReduceKind::Min => Some(short_rows_loop::<ShortRows<Smallest, T>>()),
         ReduceKind::Prod
@@ -63,7 +63,7 @@ versioned! {
 }
 
 struct ShortRows<C, T>(PhantomData<(C, T)>);
-impl<C: Column<T, Second = ()>, T: Number> ShortRowsLoop for ShortRows<C, T> {
+impl<C: ColumnFold<T, Second = ()>, T: Number> ShortRowsLoop for ShortRows<C, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(out: *mut u8, src: *const u8, n: usize, rows: usize) {
         debug_assert!(n <= SHORT_ROW && rows >= ROW_BLOCK);
@@ -100,7 +100,7 @@ impl<C: Column<T, Second = ()>, T: Number> ShortRowsLoop for ShortRows<C, T> {
 
 /// A row's whole vectors, at least one, combined lane by lane.
 #[inline(always)]
-fn fold_row<I: Isa, C: Column<T, Second = ()>, T: Number>(row: &[T]) -> [T; ROW_BLOCK] {
+fn fold_row<I: Isa, C: ColumnFold<T, Second = ()>, T: Number>(row: &[T]) -> [T; ROW_BLOCK] {
     let (vectors, _) = row.as_chunks::<ROW_BLOCK>();
     let mut sums = vectors[0];
     for vector in &vectors[1..] {
@@ -111,7 +111,7 @@ fn fold_row<I: Isa, C: Column<T, Second = ()>, T: Number>(row: &[T]) -> [T; ROW_
 
 /// Two vectors combined lane by lane.
 #[inline(always)]
-fn combine<I: Isa, C: Column<T, Second = ()>, T: Number>(
+fn combine<I: Isa, C: ColumnFold<T, Second = ()>, T: Number>(
     x: [T; ROW_BLOCK],
     y: &[T; ROW_BLOCK],
 ) -> [T; ROW_BLOCK] {
@@ -120,7 +120,9 @@ fn combine<I: Isa, C: Column<T, Second = ()>, T: Number>(
 
 /// The results of transposed rows: vector `i` holds element `i` of each row.
 #[inline(always)]
-fn reduce_lanes<I: Isa, C: Column<T, Second = ()>, T: Number>(elements: &[[T; ROW_BLOCK]]) -> [T; ROW_BLOCK] {
+fn reduce_lanes<I: Isa, C: ColumnFold<T, Second = ()>, T: Number>(
+    elements: &[[T; ROW_BLOCK]],
+) -> [T; ROW_BLOCK] {
     let join = combine::<I, C, T>;
     let [mut a, mut b, mut c, mut d] = [[C::empty().0; ROW_BLOCK]; ACCUMULATORS];
     let (fours, rest) = elements.as_chunks::<ACCUMULATORS>();

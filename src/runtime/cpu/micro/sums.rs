@@ -1,6 +1,6 @@
-//! Sums over a run of `f32`, in the lanes and the order of [`fold_lanes`] and with its bits, by
-//! registers of eight where there are such: of what combines the lanes in the end LLVM makes
-//! additions of two numbers each, which take longer than the elements of a row of 64.
+//! Sums over a run of `f32`, bit-identical to [`fold_lanes`], in 256-bit vectors where the machine has
+//! them: LLVM compiles the final combination of lanes to scalar additions, which take longer than a
+//! row of 64 elements.
 
 use crate::runtime::cpu::micro::fold::{fold_lanes, fold_pairs};
 use crate::runtime::cpu::micro::isa::Isa;
@@ -79,10 +79,10 @@ mod avx2 {
         terms(x.len().min(y.len()), term)
     }
 
-    /// Eight elements, of which those that are not `present` are zero and not read.
+    /// Eight elements; those that are not `present` are zero and not read.
     ///
     /// # Safety
-    /// Those that are lie in the slice.
+    /// The others are inside the slice.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     unsafe fn elements(x: &[f32], at: usize, present: Option<__m256i>) -> __m256 {

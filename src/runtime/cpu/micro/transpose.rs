@@ -6,9 +6,9 @@ use crate::base::DType;
 use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::memory::MemoryElement;
 
-/// A transposing load: `fn(dst, src, rows, cols, stride, ahead)` makes
-/// `dst[r * cols + c] = src[r + c * stride]`, strides in elements. What is as many
-/// elements `ahead` will be read next, and may be asked for.
+/// A transposing load: `fn(dst, src, rows, cols, stride, ahead)` computes
+/// `dst[r * cols + c] = src[r + c * stride]`, strides in elements. The tile `ahead` elements
+/// further is read next, and is prefetched unless `ahead` is 0.
 ///
 /// # Safety
 /// `dst` is valid for `rows * cols` register elements, `src` at every position
@@ -46,7 +46,7 @@ fn four_bytes<T: Shuffled>() -> TransposeFn {
     }
 }
 
-/// Blocks of 8 by 8, so that each cache line is used whole while it is near.
+/// Blocks of 8 by 8, so that each cache line is used whole while it is in L1.
 unsafe fn blocks<T: MemoryElement>(
     dst: *mut u8,
     src: *const u8,
@@ -102,7 +102,7 @@ mod x86 {
         /// Sixteen.
         ///
         /// # Safety
-        /// They are valid for reading; the machine has what [`tile16`] asks for.
+        /// They are valid for reading; the machine has the features of [`tile16`].
         unsafe fn load16(from: *const Self) -> __m512;
     }
     macro_rules! shuffled {
@@ -131,10 +131,10 @@ mod x86 {
             _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()))));
     }
 
-    /// Covers a tile with square shuffles of side `$side`, the last of which lie over those
-    /// before where that is no divisor; a tile of less than a square is left to `$smaller`.
+    /// Covers a tile with in-register transposes of `$side` by `$side`, the last of which overlap those
+    /// before where the side is no divisor; a smaller tile is left to `$smaller`.
     macro_rules! tile {
-        ($name:ident, $side:literal, $square:ident, $smaller:ident, $features:literal) => {
+        ($name:ident, $side:literal, $transpose:ident, $smaller:ident, $features:literal) => {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn $name<T: Shuffled>(
                 dst: *mut u8,
@@ -145,7 +145,7 @@ mod x86 {
                 ahead: isize,
             ) {
                 if rows < $side || cols < $side {
-                    // SAFETY: the contract of `TransposeFn`; fewer features are asked for.
+                    // SAFETY: the contract of `TransposeFn`; it needs fewer features.
                     return unsafe { $smaller::<T>(dst, src, rows, cols, stride, ahead) };
                 }
                 // SAFETY: the contract of `TransposeFn`, on parts of its tile.
@@ -155,30 +155,30 @@ mod x86 {
                         for c in (0..cols).step_by($side) {
                             let c = c.min(cols - $side);
                             let from = src.cast::<T>().offset(r as isize + c as isize * stride);
-                            // The next tile's square, since its lines lie in as many
-                            // pages; in the first level they would evict each other.
+                            // Prefetch the same block of the next tile, whose rows are in as many
+                            // pages; to L2, since in L1 they would evict each other.
                             if ahead != 0 {
-                                for line in 0..$side {
-                                    let next = from.wrapping_offset(ahead + line * stride);
+                                for row in 0..$side {
+                                    let next = from.wrapping_offset(ahead + row * stride);
                                     _mm_prefetch::<_MM_HINT_T1>(next.cast());
                                 }
                             }
-                            $square(dst.cast::<f32>().add(r * cols + c), from, cols, stride);
+                            $transpose(dst.cast::<f32>().add(r * cols + c), from, cols, stride);
                         }
                     }
                 }
             }
         };
     }
-    tile!(tile8, 8, square8, blocks, "avx2,fma,f16c");
-    tile!(tile16, 16, square16, tile8, "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl");
+    tile!(tile8, 8, transpose8x8, blocks, "avx2,fma,f16c");
+    tile!(tile16, 16, transpose16x16, tile8, "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl");
 
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn square8<T: Shuffled>(dst: *mut f32, src: *const T, cols: usize, stride: isize) {
+    unsafe fn transpose8x8<T: Shuffled>(dst: *mut f32, src: *const T, cols: usize, stride: isize) {
         let mut v = [_mm256_setzero_ps(); 8];
         for (c, v) in v.iter_mut().enumerate() {
-            // SAFETY: column `c` of the caller's square.
+            // SAFETY: column `c` of the caller's block.
             *v = unsafe { T::load8(src.offset(c as isize * stride)) };
         }
         let mut t = v;
@@ -197,17 +197,17 @@ mod x86 {
             t[i + 4] = _mm256_permute2f128_ps::<0x31>(v[i], v[i + 4]);
         }
         for (r, &t) in t.iter().enumerate() {
-            // SAFETY: row `r` of the caller's square.
+            // SAFETY: row `r` of the caller's block.
             unsafe { _mm256_storeu_ps(dst.add(r * cols), t) };
         }
     }
 
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
-    unsafe fn square16<T: Shuffled>(dst: *mut f32, src: *const T, cols: usize, stride: isize) {
+    unsafe fn transpose16x16<T: Shuffled>(dst: *mut f32, src: *const T, cols: usize, stride: isize) {
         let mut v = [_mm512_setzero_ps(); 16];
         for (c, v) in v.iter_mut().enumerate() {
-            // SAFETY: column `c` of the caller's square.
+            // SAFETY: column `c` of the caller's block.
             *v = unsafe { T::load16(src.offset(c as isize * stride)) };
         }
         let mut t = v;
@@ -234,7 +234,7 @@ mod x86 {
             t[j + 12] = _mm512_shuffle_f32x4::<0xdd>(high01, high23);
         }
         for (r, &t) in t.iter().enumerate() {
-            // SAFETY: row `r` of the caller's square.
+            // SAFETY: row `r` of the caller's block.
             unsafe { _mm512_storeu_ps(dst.add(r * cols), t) };
         }
     }

@@ -1,27 +1,28 @@
-//! The states of reductions to several numbers: where an extreme lies, the
+//! The states of reductions with several components: the position of an extreme, the
 //! moments, and the logarithm of a sum of exponentials.
 
 use std::marker::PhantomData;
 
 use crate::runtime::cpu::micro::fold::{
-    BLOCK, End, Fold, Identity, LANES, Largest, Real, Sum, best, fold_lanes, join_lanes, put, two_lanes,
+    BLOCK, CompensatedSum, ExtremeOrder, FoldState, Identity, LANES, Largest, Real, best, fold_lanes,
+    join_lanes, two_lanes, write_component,
 };
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Number;
-use crate::runtime::cpu::micro::scan::Running;
+use crate::runtime::cpu::micro::scan::ScanState;
 
 /// An extreme and its index: the first among equals, and the first NaN.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct Arg<T, E> {
+pub(super) struct ArgExtremeState<T, E> {
     value: T,
     /// Negative while there are no elements.
     index: i64,
     end: PhantomData<E>,
 }
 
-impl<T: Number, E: End + Identity<T>> Fold<T> for Arg<T, E> {
-    const EMPTY: Self = Arg { value: E::IDENTITY, index: -1, end: PhantomData };
+impl<T: Number, E: ExtremeOrder + Identity<T>> FoldState<T> for ArgExtremeState<T, E> {
+    const EMPTY: Self = ArgExtremeState { value: E::IDENTITY, index: -1, end: PhantomData };
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], base: i64) {
         let best = best::<T, E>(x);
@@ -40,8 +41,8 @@ impl<T: Number, E: End + Identity<T>> Fold<T> for Arg<T, E> {
     unsafe fn finish(&self, out: [*mut u8; 3]) {
         // SAFETY: the caller's promise.
         unsafe {
-            put(out[0], self.value);
-            put(out[1], self.index);
+            write_component(out[0], self.value);
+            write_component(out[1], self.index);
         }
     }
 }
@@ -61,7 +62,7 @@ fn first_equal<T: Number>(x: &[T], value: T) -> usize {
 /// by the formula of Chan, Golub and LeVeque.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct Moments<T> {
+pub(super) struct MomentsState<T> {
     count: f64,
     mean: f64,
     squares: f64,
@@ -82,8 +83,8 @@ pub(super) fn merge_moments(a: (f64, f64, f64), b: (f64, f64, f64)) -> (f64, f64
     (count, a.1 + gap * share, a.2 + b.2 + gap * gap * a.0 * share)
 }
 
-impl<T: Real> Fold<T> for Moments<T> {
-    const EMPTY: Self = Moments { count: 0.0, mean: 0.0, squares: 0.0, lane: PhantomData };
+impl<T: Real> FoldState<T> for MomentsState<T> {
+    const EMPTY: Self = MomentsState { count: 0.0, mean: 0.0, squares: 0.0, lane: PhantomData };
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
         for block in x.chunks(BLOCK) {
@@ -95,7 +96,7 @@ impl<T: Real> Fold<T> for Moments<T> {
             });
             let first = join_lanes(first, T::plus).widen();
             let squares = join_lanes(second, T::plus).widen() - first * first / n;
-            let next = Moments { count: n, mean: mean.widen() + first / n, squares, lane: PhantomData };
+            let next = MomentsState { count: n, mean: mean.widen() + first / n, squares, lane: PhantomData };
             self.merge(&next);
         }
     }
@@ -108,9 +109,9 @@ impl<T: Real> Fold<T> for Moments<T> {
     unsafe fn finish(&self, out: [*mut u8; 3]) {
         // SAFETY: the caller's promise.
         unsafe {
-            put(out[0], T::from_f64(self.mean));
-            put(out[1], T::from_f64(self.squares));
-            put(out[2], T::from_f64(self.count));
+            write_component(out[0], T::from_f64(self.mean));
+            write_component(out[1], T::from_f64(self.squares));
+            write_component(out[2], T::from_f64(self.count));
         }
     }
 }
@@ -118,7 +119,7 @@ impl<T: Real> Fold<T> for Moments<T> {
 /// The maximum m and the sum of exp(x - m), both in `f64`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct LogSum<T> {
+pub(super) struct LogSumExpState<T> {
     max: f64,
     sum: f64,
     lane: PhantomData<T>,
@@ -130,8 +131,8 @@ fn weight(from: f64, to: f64) -> f64 {
     if from == to { 1.0 } else { (from - to).exp() }
 }
 
-impl<T: Real> LogSum<T> {
-    /// Takes in `sum` times exp(`max`).
+impl<T: Real> LogSumExpState<T> {
+    /// Adds `sum` times exp(`max`).
     #[inline(always)]
     fn add(&mut self, max: f64, sum: f64) {
         let common = self.max.larger(max);
@@ -151,15 +152,15 @@ pub(super) fn sum_of_exp<I: Isa, T: Real>(x: &[T], shift: T) -> T {
     fold_lanes(x, T::ZERO, |sum, x| sum.plus(x.minus(shift).exp::<I>()), T::plus)
 }
 
-impl<T: Real> Fold<T> for LogSum<T> {
-    const EMPTY: Self = LogSum { max: f64::NEG_INFINITY, sum: 0.0, lane: PhantomData };
+impl<T: Real> FoldState<T> for LogSumExpState<T> {
+    const EMPTY: Self = LogSumExpState { max: f64::NEG_INFINITY, sum: 0.0, lane: PhantomData };
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
         let max = best::<T, Largest>(x);
         if max == T::LOWEST {
             return;
         }
-        let mut sum = <Sum<T> as Fold<T>>::EMPTY;
+        let mut sum = <CompensatedSum<T> as FoldState<T>>::EMPTY;
         if max == T::HIGHEST || max.nan() {
             sum.add(1.0);
         } else {
@@ -177,15 +178,15 @@ impl<T: Real> Fold<T> for LogSum<T> {
     unsafe fn finish(&self, out: [*mut u8; 3]) {
         // SAFETY: the caller's promise.
         unsafe {
-            put(out[0], T::from_f64(self.max));
-            put(out[1], T::from_f64(self.sum));
-            put(out[2], self.result());
+            write_component(out[0], T::from_f64(self.max));
+            write_component(out[1], T::from_f64(self.sum));
+            write_component(out[2], self.result());
         }
     }
 }
 
-impl<T: Real> Running<T> for LogSum<T> {
-    const EMPTY: Self = LogSum { max: f64::NEG_INFINITY, sum: 0.0, lane: PhantomData };
+impl<T: Real> ScanState<T> for LogSumExpState<T> {
+    const EMPTY: Self = LogSumExpState { max: f64::NEG_INFINITY, sum: 0.0, lane: PhantomData };
     #[inline(always)]
     fn scan(&mut self, x: &[T], to: &mut [T]) {
         for (to, &x) in to.iter_mut().zip(x) {

@@ -14,17 +14,17 @@ pub type WeightedSumFn =
 
 /// The loop of a [`WeightedSumFn`].
 pub fn weighted_sum() -> WeightedSumFn {
-    shifted::<WeightedSum>()
+    weighted_sum_loop::<WeightedSum>()
 }
 
 versioned! {
     /// A loop with the signature [`WeightedSumFn`].
-    Shifted, shifted, base_shifted,
+    WeightedSumLoop, weighted_sum_loop, base_weighted_sum_loop,
     fn(dst: *mut f32, n: usize, from: *const f32, offsets: &[usize], weights: &[f32])
 }
 
 struct WeightedSum;
-impl Shifted for WeightedSum {
+impl WeightedSumLoop for WeightedSum {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut f32, n: usize, from: *const f32, offsets: &[usize], weights: &[f32]) {
         let mut at = 0;

@@ -1,18 +1,18 @@
-//! Numbers of which a product is a function of their difference, so that distances between all
-//! rows of two matrices are sums of products like any other.
+//! Elements whose "product" is a function of their difference, so that pairwise distances of the
+//! rows of two matrices are matrix products.
 
-/// A number whose product with another is the square of their difference; a sum is itself.
+/// An element whose product with another is the square of their difference; a sum is a plain sum.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 #[repr(transparent)]
 pub struct SquaredDifference(pub f32);
 
-/// A number whose product with another is the magnitude of their difference; a sum is itself.
+/// An element whose product with another is the magnitude of their difference; a sum is a plain sum.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 #[repr(transparent)]
 pub struct AbsoluteDifference(pub f32);
 
 impl SquaredDifference {
-    /// The product of two numbers, added to a sum.
+    /// The product of two elements, added to a sum.
     #[inline(always)]
     pub(super) fn multiply_add(self, x: Self, sum: Self) -> Self {
         let difference = self.0 - x.0;
@@ -21,7 +21,7 @@ impl SquaredDifference {
 }
 
 impl AbsoluteDifference {
-    /// The product of two numbers, added to a sum.
+    /// The product of two elements, added to a sum.
     #[inline(always)]
     pub(super) fn multiply_add(self, x: Self, sum: Self) -> Self {
         AbsoluteDifference((self.0 - x.0).abs() + sum.0)

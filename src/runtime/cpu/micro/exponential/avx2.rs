@@ -164,7 +164,7 @@ fn normal(F32x8(x): F32x8) -> F32x8 {
     F32x8(_mm256_fmadd_ps(y, power, power))
 }
 
-/// e^x of any numbers; where that is normal, the same bits as [`normal`]'s.
+/// e^x of any x; where that is normal, the same bits as [`normal`]'s.
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c")]

@@ -51,7 +51,7 @@ fn exp16(x: __m512) -> __m512 {
     exp16_below(_mm512_min_ps(_mm512_set1_ps(89.0), x))
 }
 
-/// The same of what is no greater than 89.
+/// The same for x up to 89.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn exp16_below(x: __m512) -> __m512 {

@@ -5,7 +5,7 @@
 
 use crate::runtime::cpu::micro::deferred_store::DeferredStore;
 use crate::runtime::cpu::micro::exponential::vector::{ExpStream, F32Vector, exp_groups, exp_vector};
-use crate::runtime::cpu::micro::fold::{BLOCK, Sum, prefetch_lanes};
+use crate::runtime::cpu::micro::fold::{BLOCK, CompensatedSum, prefetch_lanes};
 use crate::runtime::cpu::micro::memory::{prefetch_l2, whole_cache_lines};
 use crate::runtime::cpu::micro::softmax::SoftmaxBlock;
 use crate::runtime::cpu::micro::{MAX_OPERANDS, OperandPtrs};
@@ -157,7 +157,8 @@ pub(super) unsafe fn exp_sum<R: F32Vector, const GROUP: usize, const BELOW: bool
     let (dst, a) = (dst.cast::<f32>(), a.cast::<f32>());
     // SAFETY: the caller's promise.
     unsafe {
-        let (shift, sum) = (R::splat(b.cast::<f32>().read()), &mut *c.cast_mut().cast::<Sum<f32>>());
+        let (shift, sum) =
+            (R::splat(b.cast::<f32>().read()), &mut *c.cast_mut().cast::<CompensatedSum<f32>>());
         let product = deferred.map(|store| DeferredProduct { store: *store, factor: R::splat(store.factor) });
         let mut start = 0;
         while start < n {

@@ -5,7 +5,7 @@ use std::ptr::null;
 
 use super::rows;
 use super::vector::F32Vector;
-use crate::runtime::cpu::micro::fold::{Fold, Sum};
+use crate::runtime::cpu::micro::fold::{CompensatedSum, FoldState};
 use crate::runtime::cpu::micro::isa::Base;
 use crate::runtime::cpu::micro::math;
 use crate::runtime::cpu::micro::softmax::SoftmaxBlock;
@@ -83,7 +83,7 @@ fn every_element_is_computed_and_summed_once() {
         let x = row(n);
         let [mut sums, mut plain, mut non_temporal, mut shifted] = [0; 4].map(|_| vec![0f32; n + 1]);
         let (from, by) = (x.as_ptr().cast(), (&raw const shift).cast());
-        let mut state = Sum::<f32>::EMPTY;
+        let mut state = CompensatedSum::<f32>::EMPTY;
         // SAFETY: rows of `n` elements, and a sum state.
         unsafe {
             let from = [from, by, (&raw mut state).cast_const().cast(), null()];

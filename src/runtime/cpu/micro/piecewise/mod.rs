@@ -1,5 +1,5 @@
-//! A function as a polynomial for each of some intervals, whose coefficients lie in registers: one
-//! permutation looks a coefficient up for all elements of another. So a low degree is enough where
+//! Piecewise polynomials, one for each of some intervals, with the coefficients in registers: one
+//! permutation looks a coefficient up for all lanes of a vector. So a low degree is enough where
 //! one polynomial, or two and an exponential, take many more operations.
 
 #[cfg(target_arch = "x86_64")]
