@@ -42,6 +42,7 @@ pub mod interpolate;
 pub mod join;
 mod lane;
 pub mod linalg;
+pub mod local_response;
 pub mod loss;
 pub mod magnitude;
 pub mod margin_loss;

@@ -4,8 +4,6 @@
 
 use crate::base::shape::volume;
 use crate::base::{DType, Shape};
-use crate::ir::op::WindowAxis;
-use crate::ir::{AluOp, PadAxis};
 use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::distance::norm;
 use crate::tensor::options::{options, some};
@@ -87,27 +85,6 @@ impl RunningNormOpts {
     /// ```
     pub fn running(mean: &Tensor, var: &Tensor) -> RunningNormOpts {
         RunningNormOpts::default().running_mean(mean).running_var(var)
-    }
-}
-
-options! {
-    /// Options of [`Tensor::local_response_norm`].
-    ///
-    /// # Examples
-    /// ```
-    /// use kiln::prelude::*;
-    /// use kiln::tensor::norm::LocalResponseNormOpts;
-    /// let opts = LocalResponseNormOpts::default().alpha(1.0).beta(1.0);
-    /// assert_eq!(Tensor::ones([1, 1, 1], ()).local_response_norm(1, opts).to_vec::<f32>()?, [0.5]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    LocalResponseNormOpts {
-        /// Factor of the mean of squares (1e-4).
-        alpha: f64 = 1e-4;
-        /// Exponent (0.75).
-        beta: f64 = 0.75;
-        /// Added before the power (1).
-        k: f64 = 1.0;
     }
 }
 
@@ -249,26 +226,6 @@ impl Tensor {
     pub fn instance_norm(&self, opts: RunningNormOpts) -> Tensor {
         let site = CallSite::here("instance_norm");
         finish(instance_norm(site, self, &opts))
-    }
-
-    /// Normalizes by neighbouring channels of `[n, c, ..]` (Krizhevsky et al. 2012).
-    ///
-    /// Divides by `(k + alpha * m) ^ beta`, `m` being the mean square over `size` channels. Invalid
-    /// below rank 3 or for size 0.
-    ///
-    /// # Examples
-    /// ```
-    /// use kiln::prelude::*;
-    /// use kiln::tensor::norm::LocalResponseNormOpts;
-    /// let x = Tensor::ones([1, 3, 1], ());
-    /// let opts = LocalResponseNormOpts::default().alpha(1.0).beta(1.0);
-    /// assert_eq!(x.local_response_norm(2, opts).dims()?, [1, 3, 1]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn local_response_norm(&self, size: usize, opts: LocalResponseNormOpts) -> Tensor {
-        let site = CallSite::here("local_response_norm");
-        finish(local_response_norm(site, self, size, opts))
     }
 
     /// Divides by the `p`-norm along an axis, taken as at least `eps`; the shape stays.
@@ -470,31 +427,6 @@ fn batch_norm_stats(
         site.add(site.mul(old, 1.0 - momentum), new)
     };
     Ok((blend(mean, &new_mean), blend(var, &new_var)))
-}
-
-fn local_response_norm(
-    site: CallSite,
-    x: &Tensor,
-    size: usize,
-    opts: LocalResponseNormOpts,
-) -> Checked<Tensor> {
-    let fits = x.rank() >= 3 && size > 0;
-    site.require(fits, &[x], || {
-        (
-            "a tensor of rank at least 3 and a size of at least 1".into(),
-            format!("rank {}, size {size}", x.rank()),
-        )
-    })?;
-    let wide = site.cast(x, x.dtype().compute());
-    let mut pads = vec![PadAxis::default(); x.rank()];
-    pads[1] = PadAxis { lo: (size / 2) as i64, hi: ((size - 1) / 2) as i64, interior: 0 };
-    let window = WindowAxis { axis: 1, size, stride: 1, dilation: 1 };
-    let near = site.window(&site.pad(&site.square(&wide), pads, 0i64), window);
-    let mean = site.div(site.sum(&near, &[x.rank()]), size as i64);
-    let base = site.add(site.mul(mean, opts.alpha), opts.k);
-    let dtype = x.dtype().to_float();
-    let y = site.div(site.cast(&wide, base.dtype()), site.binary(AluOp::Pow, base, opts.beta));
-    Ok(site.cast(&y, dtype))
 }
 
 #[cfg(test)]

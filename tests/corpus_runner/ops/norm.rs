@@ -2,7 +2,8 @@
 
 use kiln::base::Shape;
 use kiln::tensor::distance::PairwiseDistanceOpts;
-use kiln::tensor::norm::{LocalResponseNormOpts, NormOpts, RunningNormOpts};
+use kiln::tensor::local_response::LocalResponseNormOpts;
+use kiln::tensor::norm::{NormOpts, RunningNormOpts};
 
 use super::super::call::{Call, Outcome};
 use super::{Entry, entry, one, with};
