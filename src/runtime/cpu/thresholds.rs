@@ -163,6 +163,86 @@ pub const COPY_COST_FAR: f64 = 4.0;
 /// Cost of a run of elements, shared by them. Chosen by: a call costs some sixteen contiguous elements.
 pub const COPY_COST_RUN: f64 = 16.0;
 
+// Matrix products.
+
+/// Multiply-adds that one thread does as fast as two.
+pub const GEMM_SERIAL_MULTIPLY_ADDS: usize = 1 << 20;
+/// Fewest multiply-adds of a task, where tasks are halved to occupy the threads.
+pub const GEMM_TASK_MIN_MULTIPLY_ADDS: usize = 1 << 17;
+/// Fewest multiply-adds of a job, to which small tasks are grouped. Chosen by: worth another thread.
+pub const GEMM_JOB_MIN_MULTIPLY_ADDS: usize = 1 << 16;
+/// Bytes of an operand's row in a block of k. Chosen by: a panel of B stays in L1.
+pub const GEMM_K_BLOCK_BYTES: usize = 1024;
+/// Smallest block of k, which that makes for large elements.
+pub const GEMM_MIN_K_BLOCK: usize = 64;
+/// Largest block of k, which that makes for small elements.
+pub const GEMM_MAX_K_BLOCK: usize = 256;
+/// Rows of A that are packed at a time. Chosen by: with a block of k they take a quarter of an L2 cache
+/// of 1 MiB.
+pub const GEMM_PACKED_A_ROWS: usize = 256;
+/// Most columns of a task, each of which packs A again. 512 x 4096 x 4096: 198 with 480 columns and 4 MiB of
+/// shared B, 180 with both as they are.
+pub const GEMM_TASK_COLUMNS: usize = 1024;
+/// The same where a function computes A.
+pub const GEMM_COMPUTED_A_COLUMNS: usize = 1024;
+/// Most elements of C that a task keeps in scratch.
+pub const GEMM_SCRATCH_ELEMENTS: usize = 1 << 16;
+/// Bytes of B that are packed at once for all threads. Small in tests, whose products are small.
+pub const GEMM_SHARED_B_BYTES: usize = if cfg!(test) { 64 << 10 } else { 16 << 20 };
+/// Most bytes of B that each thread packs for itself.
+pub const GEMM_PRIVATE_B_BYTES: usize = 512 << 10;
+/// Tasks per thread where B is shared. Chosen by: cores are seldom equally fast.
+pub const GEMM_TASKS_PER_THREAD: usize = 8;
+/// Fewest rows of such a task. 1,024 x 1,024 beside other work: 36 with 256 rows, 28 with these.
+pub const GEMM_SHARED_TASK_MIN_ROWS: usize = 64;
+/// Tiles of columns that a thread packs at a time, in long rows.
+pub const GEMM_PACKED_TILES: usize = 24;
+/// Rows of B packed together. Chosen by: few enough streams for the hardware prefetcher.
+pub const GEMM_PACK_STREAMS: usize = 8;
+/// Rows ahead that packing prefetches to L2. 64 MiB of B: 7.0 without, 5.1 with this.
+pub const GEMM_PACK_PREFETCH_ROWS: isize = 8;
+/// Most bytes that a block's rows of B span, to be read in place. Chosen by: they stay in cache.
+pub const GEMM_B_IN_PLACE_BYTES: usize = 128 << 10;
+/// Most bytes between rows of A that is read in place for many columns.
+pub const GEMM_A_IN_PLACE_STRIDE: usize = 1024;
+
+// Products of a matrix and a vector, and products with a large k.
+
+/// Multiply-adds that one thread does as fast as two.
+pub const GEMV_SERIAL_MULTIPLY_ADDS: usize = 1 << 17;
+/// Fewest columns that a task computes by axpys.
+pub const GEMV_MIN_COLUMNS: usize = 64;
+/// The most. Chosen by: they stay in L1. A vector by a matrix: 5.4 with 512, 4.0 with this.
+pub const GEMV_MAX_COLUMNS: usize = 2048;
+/// Bytes ahead that a dot product prefetches of each row. 64 of 512 x 512: 4.7 without, 3.1 with this.
+pub const GEMV_PREFETCH_BYTES: usize = 1 << 11;
+/// Elements of a matrix that a function fills at a time.
+pub const GEMV_FILLED_ELEMENTS: usize = 1 << 14;
+/// Longest row that a function fills whole.
+pub const GEMV_MAX_FILLED_ROW: usize = 1 << 16;
+/// Most elements of C for split-K. Chosen by: its blocks alone cannot occupy the threads.
+pub const SPLIT_K_MAX_OUTPUTS: usize = 64 * 64;
+/// Smallest slice of k.
+pub const SPLIT_K_SLICE: usize = 1024;
+/// Most slices of k.
+pub const SPLIT_K_MAX_SLICES: usize = 16;
+/// Fewest multiply-adds for split-K.
+pub const SPLIT_K_MIN_MULTIPLY_ADDS: usize = 1 << 18;
+/// Multiply-adds that one thread does as fast as two.
+pub const SPLIT_K_SERIAL_MULTIPLY_ADDS: usize = 1 << 17;
+
+// Micro-ops.
+
+/// Longest row that is transposed with others and reduced vertically. Sums of a million elements in rows
+/// of 16: 0.90 without, 0.23 with this; of 49: 0.62 and 0.24.
+pub const SHORT_REDUCED_ROW: usize = 64;
+/// Elements of a costly loop between prefetches. Chosen by: memory takes up about 24 cache lines at once.
+pub const PREFETCH_CHUNK: usize = 128;
+/// Longest `f32` row whose successor is prefetched to L1, not L2. Chosen by: both and the results fit.
+pub const L1_PREFETCH_ROW: usize = 2048;
+/// Elements gathered one by one after positions that are not close. Chosen by: their neighbours hardly are.
+pub const SCATTERED_GATHER_RUN: usize = 32;
+
 // Attention.
 
 /// Fewest queries. 8 heads 64 wide, 512 keys: 0.6 to 0.7 times the body's time from 8 queries on, 1.6

@@ -7,26 +7,12 @@ use super::kernels::{GemmElement, MicroKernel, RegisterTile};
 use super::pack::{self, OperandRange, PackedView, PanelLayout};
 use super::{GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackOrder, scratch};
 use crate::runtime::cpu::micro::prefetch_l2;
-
-/// Rows of A that are packed at a time: with a block of k, they take a quarter of an L2 cache
-/// of 1 MiB.
-const ROWS: usize = 256;
-
-/// Columns of a task at most, rounded up to tiles: for each task A is copied again.
-const COLUMNS: usize = 1024;
-
-/// The same where a function computes A, so that it does so less often.
-const COMPUTED_COLUMNS: usize = 1024;
-
-/// Elements of C that a task keeps in scratch at most.
-const SCRATCH: usize = 1 << 16;
-
-/// Bytes of B that are packed at once for all threads to share; few in tests,
-/// so that small problems take several turns.
-const SHARED: usize = if cfg!(test) { 64 << 10 } else { 16 << 20 };
-
-/// Multiply-adds that one thread does as fast as two.
-const SERIAL: usize = 1 << 20;
+use crate::runtime::cpu::thresholds::{
+    GEMM_A_IN_PLACE_STRIDE, GEMM_B_IN_PLACE_BYTES, GEMM_COMPUTED_A_COLUMNS, GEMM_JOB_MIN_MULTIPLY_ADDS,
+    GEMM_K_BLOCK_BYTES, GEMM_MAX_K_BLOCK, GEMM_MIN_K_BLOCK, GEMM_PACKED_A_ROWS, GEMM_PACKED_TILES,
+    GEMM_PRIVATE_B_BYTES, GEMM_SCRATCH_ELEMENTS, GEMM_SERIAL_MULTIPLY_ADDS, GEMM_SHARED_B_BYTES,
+    GEMM_SHARED_TASK_MIN_ROWS, GEMM_TASK_COLUMNS, GEMM_TASK_MIN_MULTIPLY_ADDS, GEMM_TASKS_PER_THREAD,
+};
 
 /// Whether to compute the transposed product instead, where that leaves fewer
 /// elements to transpose.
@@ -55,7 +41,7 @@ pub(super) fn better_transposed<T: GemmElement>(problem: &GemmProblem<T>) -> boo
 /// As [`super::run_with`].
 pub(super) unsafe fn run<T: GemmElement>(problem: &GemmProblem<T>, kernel: &MicroKernel<T>) {
     let kernel = &kernel.for_columns(problem.n);
-    let job = GemmJob::new(problem, kernel, workers(problem.work(), SERIAL));
+    let job = GemmJob::new(problem, kernel, workers(problem.work(), GEMM_SERIAL_MULTIPLY_ADDS));
     if job.shares() {
         let columns = job.shared_columns();
         for batch in 0..problem.batch {
@@ -115,13 +101,12 @@ impl<'a, T: GemmElement> GemmJob<'a, T> {
 
     /// Whether packing B once for all tasks pays.
     fn shares(&self) -> bool {
-        /// Bytes of B that one thread packs for itself.
-        const OWN: usize = 512 << 10;
         let GemmProblem { batch, m, n, .. } = *self.problem;
         let column = self.problem.k.saturating_mul(size_of::<T>());
-        let own = n.saturating_mul(column) <= OWN && (self.workers == 1 || batch >= 2 * self.workers);
-        let fits = self.least_shared().saturating_mul(column) <= 4 * SHARED;
-        !self.b_in_place && m > ROWS && !own && fits
+        let own = n.saturating_mul(column) <= GEMM_PRIVATE_B_BYTES
+            && (self.workers == 1 || batch >= 2 * self.workers);
+        let fits = self.least_shared().saturating_mul(column) <= 4 * GEMM_SHARED_B_BYTES;
+        !self.b_in_place && m > GEMM_PACKED_A_ROWS && !own && fits
     }
 
     /// Columns of B that are worth sharing.
@@ -132,26 +117,25 @@ impl<'a, T: GemmElement> GemmJob<'a, T> {
     /// Columns of B to share at a time.
     fn shared_columns(&self) -> usize {
         let GemmProblem { n, k, .. } = *self.problem;
-        let most = (SHARED / size_of::<T>() / k.max(1)).max(self.least_shared());
+        let most = (GEMM_SHARED_B_BYTES / size_of::<T>() / k.max(1)).max(self.least_shared());
         even_split(n, most, self.kernel.columns)
     }
 
     /// Rows of a task where B is shared, so that nothing is copied again however few they are. Cores are seldom equally
     /// quick, and with small tasks each does as much as it can.
     fn shared_rows(&self) -> usize {
-        /// Tasks for each thread.
-        const EACH: usize = 8;
-        /// Rows that are worth reading a panel of B for.
-        const LEAST: usize = 64;
-        self.problem.m.div_ceil(EACH * self.workers).clamp(LEAST, ROWS)
+        self.problem
+            .m
+            .div_ceil(GEMM_TASKS_PER_THREAD * self.workers)
+            .clamp(GEMM_SHARED_TASK_MIN_ROWS, GEMM_PACKED_A_ROWS)
     }
 
     /// Cuts columns of some batches, and at most `rows` rows at a time.
     fn grid(&self, batches: Range<usize>, cols: Range<usize>, rows: usize) -> TaskGrid {
         let m = self.problem.m;
-        let most = if self.computes_a() { COMPUTED_COLUMNS } else { COLUMNS };
+        let most = if self.computes_a() { GEMM_COMPUTED_A_COLUMNS } else { GEMM_TASK_COLUMNS };
         let col_step = even_split(cols.len(), most, self.kernel.columns);
-        let most = if self.direct { rows } else { rows.min(SCRATCH / col_step) };
+        let most = if self.direct { rows } else { rows.min(GEMM_SCRATCH_ELEMENTS / col_step) };
         let row_step = even_split(m, most, self.kernel.rows);
         let mut grid = TaskGrid { batches, rows: m, cols, row_step, col_step };
         if self.workers > 1 {
@@ -162,13 +146,11 @@ impl<'a, T: GemmElement> GemmJob<'a, T> {
 
     /// Halves tasks until there are some for each thread.
     fn refine(&self, grid: &mut TaskGrid) {
-        /// Multiply-adds of a task that is worth having.
-        const LEAST: usize = 1 << 17;
         let MicroKernel { rows, columns, .. } = *self.kernel;
         while grid.tasks() < 2 * self.workers {
             let work = grid.row_step * grid.col_step * self.problem.k;
             let (tall, wide) = (grid.row_step > 4 * rows, grid.col_step > columns);
-            if work < 2 * LEAST || !(tall || wide) {
+            if work < 2 * GEMM_TASK_MIN_MULTIPLY_ADDS || !(tall || wide) {
                 return;
             }
             // Tasks that share columns copy the same of B, where it is copied, and tasks that
@@ -189,36 +171,32 @@ impl<'a, T: GemmElement> GemmJob<'a, T> {
 
     /// Calls `body` with each task's area, small ones in groups.
     fn for_each(&self, grid: &TaskGrid, body: impl Fn(TaskArea) + Sync) {
-        /// Multiply-adds that are worth handing to another thread.
-        const LEAST: usize = 1 << 16;
         let work = (grid.row_step * grid.col_step).saturating_mul(self.problem.k).max(1);
-        for_each(self.workers, grid.tasks(), LEAST.div_ceil(work), |index| body(grid.area(index)));
+        for_each(self.workers, grid.tasks(), GEMM_JOB_MIN_MULTIPLY_ADDS.div_ceil(work), |index| {
+            body(grid.area(index))
+        });
     }
 }
 
 /// The block size along k, so that a panel of B stays in L1; blocks of about equal sizes.
 fn k_block_size<T>(k: usize) -> usize {
-    let most = (1024 / size_of::<T>()).clamp(64, 256);
+    let most = (GEMM_K_BLOCK_BYTES / size_of::<T>()).clamp(GEMM_MIN_K_BLOCK, GEMM_MAX_K_BLOCK);
     even_split(k, most, 8).max(1)
 }
 
 fn b_in_place<T: GemmElement>(problem: &GemmProblem<T>, k_block: usize) -> bool {
-    /// Bytes that a block's rows may span and still stay in cache.
-    const SPAN: usize = 128 << 10;
     let GemmOperand::Strided { row_stride, k_stride, .. } = problem.b else {
         return false;
     };
     let row = k_stride.unsigned_abs().saturating_mul(size_of::<T>());
-    (row_stride == 1 || problem.n == 1) && row.saturating_mul(k_block) <= SPAN
+    (row_stride == 1 || problem.n == 1) && row.saturating_mul(k_block) <= GEMM_B_IN_PLACE_BYTES
 }
 
 fn a_in_place<T: GemmElement>(operand: &GemmOperand<T>, kernel: &MicroKernel<T>, cols: usize) -> bool {
-    /// Bytes between rows that count as near.
-    const NEAR: usize = 1024;
     let GemmOperand::Strided { k_stride, row_stride, .. } = *operand else {
         return false;
     };
-    let near = row_stride.unsigned_abs().saturating_mul(size_of::<T>()) <= NEAR;
+    let near = row_stride.unsigned_abs().saturating_mul(size_of::<T>()) <= GEMM_A_IN_PLACE_STRIDE;
     k_stride == 1 && (near || cols <= 2 * kernel.columns)
 }
 
@@ -251,9 +229,7 @@ unsafe fn pack_shared<T: GemmElement>(
     cols: &Range<usize>,
     shared: &SharedPanels<T>,
 ) {
-    /// Tiles of columns that a thread packs at a time, in long rows.
-    const TILES: usize = 24;
-    let width = job.kernel.columns * TILES;
+    let width = job.kernel.columns * GEMM_PACKED_TILES;
     let groups = cols.len().div_ceil(width);
     let k_blocks: Vec<_> = job.k_blocks().collect();
     for_each(job.workers, k_blocks.len() * groups, 1, |index| {
@@ -285,7 +261,7 @@ unsafe fn task<T: GemmElement>(job: &GemmJob<T>, area: &TaskArea, shared: Option
     let layout = PanelLayout::new(b, job.kernel, cols);
     let k_block = job.k_block.min(job.problem.k);
     let sizes = [
-        pack::a_scratch_len(area.rows.len().min(ROWS), k_block),
+        pack::a_scratch_len(area.rows.len().min(GEMM_PACKED_A_ROWS), k_block),
         if own { layout.len(k_block) } else { 0 },
         if own { pack::b_scratch_len(b, cols, k_block) } else { 0 },
         if job.direct { 0 } else { area.rows.len() * scratch::padded::<T>(cols) },
@@ -358,8 +334,9 @@ unsafe fn multiply_rows<T: GemmElement>(
     let TaskArea { batch, ref rows, ref cols } = *area;
     let accumulate = k.start > 0;
     let in_place = a_in_place(&job.problem.a, job.kernel, cols.len());
-    for start in rows.clone().step_by(ROWS) {
-        let range = OperandRange { batch, rows: start..rows.end.min(start + ROWS), k: k.clone() };
+    for start in rows.clone().step_by(GEMM_PACKED_A_ROWS) {
+        let range =
+            OperandRange { batch, rows: start..rows.end.min(start + GEMM_PACKED_A_ROWS), k: k.clone() };
         let sum = OutputSum { ptr: sum.ptr.wrapping_offset((start - rows.start) as isize * sum.ld), ..sum };
         let extents = [range.rows.len(), cols.len(), k.len()];
         // SAFETY: the caller's promise.

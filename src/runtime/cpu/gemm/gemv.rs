@@ -5,19 +5,9 @@ use std::ops::Range;
 use super::grid::{for_each, workers};
 use super::kernels::{Axpy, Dot, GemmElement, MicroKernel};
 use super::{GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackOrder, PackRequest, scratch};
-
-/// Elements that a function fills at a time, about.
-const FILLED: usize = 1 << 14;
-
-/// The longest rows that a function fills whole.
-const LONGEST: usize = 1 << 16;
-
-/// Multiply-adds that one thread does as fast as two.
-const SERIAL: usize = 1 << 17;
-
-/// Elements of the result that a task computes by axpys at most: they stay in
-/// L1.
-const WIDTH: usize = 2048;
+use crate::runtime::cpu::thresholds::{
+    GEMV_FILLED_ELEMENTS, GEMV_MAX_COLUMNS, GEMV_MAX_FILLED_ROW, GEMV_MIN_COLUMNS, GEMV_SERIAL_MULTIPLY_ADDS,
+};
 
 /// Whether a problem is a matrix-vector product over contiguous memory.
 pub(super) fn applies<T: GemmElement>(problem: &GemmProblem<T>) -> bool {
@@ -32,7 +22,7 @@ pub(super) unsafe fn run<T: GemmElement>(problem: &GemmProblem<T>, kernel: &Micr
     let Some(operands) = GemvOperands::of(problem) else {
         unreachable!("asked for a matrix-vector product of something else");
     };
-    let workers = workers(problem.work(), SERIAL);
+    let workers = workers(problem.work(), GEMV_SERIAL_MULTIPLY_ADDS);
     let step = operands.step(workers, kernel);
     let tasks = operands.rows.div_ceil(step);
     for_each(workers, problem.batch * tasks, 1, |index| {
@@ -69,7 +59,9 @@ impl<'a, T: GemmElement> GemvOperands<'a, T> {
                 let k_contiguous = k_stride == 1 || problem.k == 1;
                 (k_contiguous, k_contiguous || row_stride == 1 || rows == 1)
             }
-            GemmOperand::Packed { order: PackOrder::KContiguous, .. } => (true, problem.k <= LONGEST),
+            GemmOperand::Packed { order: PackOrder::KContiguous, .. } => {
+                (true, problem.k <= GEMV_MAX_FILLED_ROW)
+            }
             GemmOperand::Packed { order: PackOrder::RowContiguous, .. } => (false, true),
         };
         applies.then_some(GemvOperands { matrix, vector, rows, is_row, k_contiguous })
@@ -80,7 +72,11 @@ impl<'a, T: GemmElement> GemvOperands<'a, T> {
         match self.k_contiguous {
             true => self.rows.div_ceil(4 * workers).next_multiple_of(4),
             // As wide as possible: long runs of contiguous memory have more bandwidth.
-            false => self.rows.div_ceil(workers).clamp(64, WIDTH).next_multiple_of(kernel.lanes),
+            false => self
+                .rows
+                .div_ceil(workers)
+                .clamp(GEMV_MIN_COLUMNS, GEMV_MAX_COLUMNS)
+                .next_multiple_of(kernel.lanes),
         }
     }
 
@@ -88,8 +84,12 @@ impl<'a, T: GemmElement> GemvOperands<'a, T> {
     fn filled(&self, rows: usize, k: usize) -> [usize; 2] {
         match (self.matrix, self.k_contiguous) {
             (GemmOperand::Strided { .. }, _) => [0, 0],
-            (GemmOperand::Packed { .. }, true) => [(FILLED / k).next_multiple_of(4).max(4).min(rows), k],
-            (GemmOperand::Packed { .. }, false) => [rows, (FILLED / rows).next_multiple_of(8).min(k)],
+            (GemmOperand::Packed { .. }, true) => {
+                [(GEMV_FILLED_ELEMENTS / k).next_multiple_of(4).max(4).min(rows), k]
+            }
+            (GemmOperand::Packed { .. }, false) => {
+                [rows, (GEMV_FILLED_ELEMENTS / rows).next_multiple_of(8).min(k)]
+            }
         }
     }
 }

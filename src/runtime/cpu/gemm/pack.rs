@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::kernels::{GemmElement, MicroKernel, RowCopy};
 use super::{GemmOperand, PackOrder, PackRequest};
+use crate::runtime::cpu::thresholds::GEMM_PACK_STREAMS;
 
 /// A block as the register tiles read it.
 #[derive(Clone, Copy)]
@@ -284,11 +285,9 @@ unsafe fn split_panels<T: GemmElement>(
     k: usize,
     to: *mut T,
 ) {
-    /// Rows of k at a time: few enough streams for the hardware prefetcher.
-    const GROUP: usize = 8;
     let panel = kernel.columns;
-    for p in (0..k).step_by(GROUP) {
-        let rows = GROUP.min(k - p);
+    for p in (0..k).step_by(GEMM_PACK_STREAMS) {
+        let rows = GEMM_PACK_STREAMS.min(k - p);
         let from = from.wrapping_offset(p as isize * from_row);
         for j in (0..cols).step_by(panel) {
             let (from, to) = (from.wrapping_add(j), to.wrapping_add(j * k + p * panel));

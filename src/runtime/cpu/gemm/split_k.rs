@@ -4,26 +4,18 @@
 use super::grid::{for_each, workers};
 use super::kernels::{GemmElement, MicroKernel};
 use super::{GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackRequest, run_with, scratch};
-
-/// Elements of C up to which its blocks alone cannot occupy the threads.
-const FEW: usize = 64 * 64;
-
-/// Depths of a slice at least.
-const SLICE: usize = 1024;
-
-/// Multiply-adds that one thread does as fast as two.
-const SERIAL: usize = 1 << 17;
-
-/// Slices at most.
-const SLICES: usize = 16;
+use crate::runtime::cpu::thresholds::{
+    SPLIT_K_MAX_OUTPUTS, SPLIT_K_MAX_SLICES, SPLIT_K_MIN_MULTIPLY_ADDS, SPLIT_K_SERIAL_MULTIPLY_ADDS,
+    SPLIT_K_SLICE,
+};
 
 /// Whether slicing pays; depends on the shape alone, as the sum's order does.
 pub(super) fn worthwhile<T>(problem: &GemmProblem<T>) -> bool {
     let outputs = [problem.m, problem.n].into_iter().fold(problem.batch, usize::saturating_mul);
-    outputs <= FEW
-        && problem.k >= 4 * SLICE
+    outputs <= SPLIT_K_MAX_OUTPUTS
+        && problem.k >= 4 * SPLIT_K_SLICE
         && problem.k / 4 >= problem.m.max(problem.n)
-        && outputs.saturating_mul(problem.k) >= 1 << 18
+        && outputs.saturating_mul(problem.k) >= SPLIT_K_MIN_MULTIPLY_ADDS
 }
 
 /// Computes a product by slices of k.
@@ -31,12 +23,12 @@ pub(super) fn worthwhile<T>(problem: &GemmProblem<T>) -> bool {
 /// # Safety
 /// As [`run_with`].
 pub(super) unsafe fn run<T: GemmElement>(problem: &GemmProblem<T>, kernel: &MicroKernel<T>) {
-    let slices = (problem.k / SLICE).min(SLICES);
+    let slices = (problem.k / SPLIT_K_SLICE).min(SPLIT_K_MAX_SLICES);
     let length = problem.k.div_ceil(slices).next_multiple_of(16);
     let size = problem.m * problem.n;
     scratch::with(slices * problem.batch * size, |room: *mut T| {
         let room = PartialSums(room);
-        for_each(workers(problem.work(), SERIAL), problem.batch * slices, 1, |index| {
+        for_each(workers(problem.work(), SPLIT_K_SERIAL_MULTIPLY_ADDS), problem.batch * slices, 1, |index| {
             let (batch, slice) = (index / slices, index % slices);
             let k_range = (slice * length).min(problem.k)..((slice + 1) * length).min(problem.k);
             let to = room.at(index * size);

@@ -13,6 +13,7 @@ use crate::runtime::cpu::micro::ops::{self, Angle, Map1, Map2, Periodic};
 use crate::runtime::cpu::micro::{
     MAX_OPERANDS, MicroFn, OperandKind, OperandKinds, OperandPtrs, piecewise, view, view_mut,
 };
+use crate::runtime::cpu::thresholds::PREFETCH_CHUNK;
 
 /// The micro-op of an ALU row on operands of type `dtype` (the values' type
 /// for `Where`), whose `i`-th operand is of kind `kinds[i]`.
@@ -94,9 +95,6 @@ fn map<I: Isa, O: Map1<T>, T: Copy>(dst: &mut [O::Out], a: &[T]) {
         *d = O::map::<I>(x);
     }
 }
-
-/// Elements of a costly loop between prefetches: their cache lines fit the line fill buffers.
-const PREFETCH_CHUNK: usize = 128;
 
 /// The loop of a unary operation that [`prefetches`].
 pub(super) struct Prefetching<O, T>(PhantomData<(O, T)>);

@@ -9,6 +9,7 @@ use crate::runtime::cpu::micro::lane::Number;
 use crate::runtime::cpu::micro::memory::{prefetch_l1, prefetch_l2};
 use crate::runtime::cpu::micro::sums;
 use crate::runtime::cpu::micro::{math, math64};
+use crate::runtime::cpu::thresholds::L1_PREFETCH_ROW;
 
 /// The state of a reduction over elements of type `T`.
 pub(super) trait FoldState<T>: Copy + 'static {
@@ -40,14 +41,11 @@ pub(super) const LANES: usize = 64;
 /// Elements summed in the lanes' precision before they enter the state's.
 pub(super) const BLOCK: usize = 4096;
 
-/// Elements of an `f32` row whose successor fits L1 beside it and its results, at most.
-const NEXT_ROW_IN_L1: usize = 2048;
-
 /// Prefetches `lanes` elements of the next row of `n`: to L1 if it fits, else to L2.
 #[inline(always)]
 pub(super) fn prefetch_lanes(next: *const u8, lanes: usize, n: usize) {
     let bytes = lanes * size_of::<f32>();
-    if n <= NEXT_ROW_IN_L1 { prefetch_l1(next, bytes) } else { prefetch_l2(next, bytes) }
+    if n <= L1_PREFETCH_ROW { prefetch_l1(next, bytes) } else { prefetch_l2(next, bytes) }
 }
 
 /// Folds `x` into 64 lanes by `step`, and those into one by `join`.

@@ -92,11 +92,10 @@ mod clustered {
     };
     use std::ops::RangeInclusive;
 
+    use crate::runtime::cpu::thresholds::SCATTERED_GATHER_RUN;
+
     /// Positions of one load.
     const LANES: usize = 8;
-    /// Elements loaded one by one after positions that are not close: their neighbours hardly are.
-    const SCATTERED_RUN: usize = 4 * LANES;
-
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn gather(
         dst: *mut u8,
@@ -124,7 +123,7 @@ mod clustered {
                 None => None,
             };
             let (Some(window), Some(picks)) = (window, picks) else {
-                let count = SCATTERED_RUN.min(n - at);
+                let count = SCATTERED_GATHER_RUN.min(n - at);
                 one_by_one(at, count);
                 at += count;
                 continue;

@@ -64,7 +64,7 @@ pub use memory::{load_strided, store_strided};
 pub use polynomial::{POLYNOMIAL_TERMS, polynomial};
 pub use reduce::{ReduceFn, ReduceKind, ReduceRowFn, Reducer, STATE_BYTES, reduce};
 pub use scan::{ScanFn, Scanner, scan};
-pub use short_rows::{ROW_BLOCK, SHORT_ROW, ShortRowsFn};
+pub use short_rows::{ROW_BLOCK, ShortRowsFn};
 pub use sum_of_products::sum_of_products;
 pub use transpose::{TransposeFn, load_tile_transposed};
 pub use weighted_sum::{WeightedSumFn, weighted_sum};

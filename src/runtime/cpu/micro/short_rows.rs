@@ -15,17 +15,15 @@ use crate::runtime::cpu::micro::lane::{LaneType, Number};
 use crate::runtime::cpu::micro::reduce::{ReduceKind, canonical};
 use crate::runtime::cpu::micro::transpose::load_tile_transposed;
 use crate::runtime::cpu::micro::{view, view_mut};
+use crate::runtime::cpu::thresholds::SHORT_REDUCED_ROW;
 
 /// Rows that are reduced together.
 pub const ROW_BLOCK: usize = 16;
 
-/// Elements of a short row at most.
-pub const SHORT_ROW: usize = 64;
-
 /// Independent accumulators, which hide the latency of the operation.
 const ACCUMULATORS: usize = 4;
 
-/// Reduces at least [`ROW_BLOCK`] contiguous rows of at most [`SHORT_ROW`] elements each:
+/// Reduces at least [`ROW_BLOCK`] contiguous rows of at most [`SHORT_REDUCED_ROW`] elements each:
 /// `fn(out, src, n, rows)`, a result for each.
 ///
 /// # Safety
@@ -66,9 +64,9 @@ struct ShortRows<C, T>(PhantomData<(C, T)>);
 impl<C: ColumnFold<T, Second = ()>, T: Number> ShortRowsLoop for ShortRows<C, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(out: *mut u8, src: *const u8, n: usize, rows: usize) {
-        debug_assert!(n <= SHORT_ROW && rows >= ROW_BLOCK);
+        debug_assert!(n <= SHORT_REDUCED_ROW && rows >= ROW_BLOCK);
         let transposed = load_tile_transposed(DType::U32);
-        let mut buffer = [const { MaybeUninit::<[T; ROW_BLOCK]>::uninit() }; SHORT_ROW];
+        let mut buffer = [const { MaybeUninit::<[T; ROW_BLOCK]>::uninit() }; SHORT_REDUCED_ROW];
         // SAFETY: the contract of `ShortRowsFn`; what is read of the buffer was written.
         unsafe {
             let out: &mut [T] = view_mut(out, rows);

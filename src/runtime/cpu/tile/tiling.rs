@@ -7,7 +7,7 @@ use crate::runtime::cpu::thresholds::{
     ACROSS_MAX_COLUMNS, ACROSS_MIN_ROWS, COST_CONTIGUOUS_ACCESS, COST_DISPATCH, COST_INVARIANT_ACCESS,
     COST_MAX_COLUMNS, COST_ROW, COST_STRIDED_LOAD, COST_STRIDED_STORE, MULTI_ROW_COLUMNS, MULTI_ROW_ELEMENTS,
     MULTI_ROW_MAX_ROWS, RESIDENT_ROW, ROW_INVARIANT_MAX_ROWS, ROW_INVARIANT_MIN_OPS, SCATTER_MIN_COLUMNS,
-    SINGLE_PASS_ROW, TRANSPOSING_MIN_EXTENT, TRANSPOSING_TILE,
+    SHORT_REDUCED_ROW, SINGLE_PASS_ROW, TRANSPOSING_MIN_EXTENT, TRANSPOSING_TILE,
 };
 use crate::runtime::cpu::tile::analysis::{AxisSet, ExprFacts, bit};
 use crate::runtime::cpu::tile::program::TileShape;
@@ -140,7 +140,7 @@ fn cost(kernel: &Kernel, level: u8) -> f64 {
     }
     let elements = extent(kernel, col).max(1) as f64;
     let rows = rows_below(kernel, level, extent(kernel, col)).map_or(1, |(_, rows)| rows) as f64;
-    let short = elements <= micro::SHORT_ROW as f64 && rows >= micro::ROW_BLOCK as f64;
+    let short = elements <= SHORT_REDUCED_ROW as f64 && rows >= micro::ROW_BLOCK as f64;
     for node in &kernel.exprs {
         let points = kernel.points(node.level) as f64;
         // A dispatch costs as much as some forty elements, a row of a tile of

@@ -8,6 +8,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use crate::runtime::cpu::micro::prefetch_l2;
+use crate::runtime::cpu::thresholds::{GEMM_PACK_PREFETCH_ROWS, GEMV_PREFETCH_BYTES};
 
 /// A vector register of elements.
 ///
@@ -202,9 +203,6 @@ pub(super) unsafe fn dot<L: SimdVector>(dot: &Dot<L::Element>) {
     }
 }
 
-/// Bytes that a row is prefetched ahead of its reads.
-const AHEAD: usize = 1 << 11;
-
 #[inline(always)]
 unsafe fn dots<L: SimdVector, const R: usize, const U: usize>(dot: &Dot<L::Element>, first: usize) {
     // SAFETY: rows first..first + R are among the caller's.
@@ -214,7 +212,7 @@ unsafe fn dots<L: SimdVector, const R: usize, const U: usize>(dot: &Dot<L::Eleme
         let mut sums = [[L::zero(); U]; R];
         let step = U * L::COUNT;
         let whole = dot.k / step * step;
-        let ahead = AHEAD / size_of::<L::Element>();
+        let ahead = GEMV_PREFETCH_BYTES / size_of::<L::Element>();
         // Beyond the row's end, prefetch the start of the row that replaces it, `R` rows later.
         let turn = dot.k.saturating_sub(ahead);
         let next = R as isize * dot.row - dot.k as isize;
@@ -372,8 +370,6 @@ pub(in super::super) struct RowCopy<T> {
 /// The rows are readable, the copies writable, and they do not overlap.
 #[inline(always)]
 pub(super) unsafe fn copy<L: SimdVector>(copying: &RowCopy<L::Element>) {
-    /// Rows that a row is prefetched ahead.
-    const AHEAD: isize = 8;
     let whole = copying.width / L::COUNT * L::COUNT;
     let rest = copying.width - whole;
     for r in 0..copying.rows as isize {
@@ -383,7 +379,7 @@ pub(super) unsafe fn copy<L: SimdVector>(copying: &RowCopy<L::Element>) {
             let to = copying.to.offset(r * copying.to_row);
             let mut j = 0;
             while j < whole {
-                let next = from.wrapping_offset(AHEAD * copying.from_row).wrapping_add(j);
+                let next = from.wrapping_offset(GEMM_PACK_PREFETCH_ROWS * copying.from_row).wrapping_add(j);
                 prefetch_l2(next.cast(), size_of::<L>());
                 L::load(from.add(j)).store(to.add(j));
                 j += L::COUNT;

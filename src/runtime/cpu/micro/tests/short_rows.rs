@@ -5,6 +5,7 @@ use super::{Register, Rng};
 use crate::base::{DType, Scalar};
 use crate::runtime::cpu::micro::isa::forced::each_level;
 use crate::runtime::cpu::micro::*;
+use crate::runtime::cpu::thresholds::SHORT_REDUCED_ROW;
 
 fn check_rows(kind: ReduceKind, dtype: DType, (rows, n): (usize, usize), wild: bool, rng: &mut Rng) -> bool {
     let Some(short) = reduce(kind, dtype).and_then(|reducer| reducer.short_rows) else { return false };
@@ -26,7 +27,7 @@ fn short_lines_agree_with_the_definition() {
         let mut rng = Rng(53);
         let mut found = 0;
         for (kind, dtype) in KINDS.into_iter().flat_map(|kind| DType::ALL.map(|dtype| (kind, dtype))) {
-            for shape in [(16, 1), (17, 3), (40, 8), (31, 16), (32, 17), (16, 49), (20, SHORT_ROW)] {
+            for shape in [(16, 1), (17, 3), (40, 8), (31, 16), (32, 17), (16, 49), (20, SHORT_REDUCED_ROW)] {
                 let wild = [false, true].map(|wild| check_rows(kind, dtype, shape, wild, &mut rng));
                 found += usize::from(wild[0] && wild[1]);
             }

@@ -14,7 +14,7 @@ use crate::runtime::cpu::micro::{
     self, ChainSide, Fused, LaneType, MAX_OPERANDS, MicroFn, OperandKind, OperandKinds, Operation, OverlapFn,
     STATE_BYTES,
 };
-use crate::runtime::cpu::thresholds::MAX_RECOMPUTATIONS;
+use crate::runtime::cpu::thresholds::{MAX_RECOMPUTATIONS, SHORT_REDUCED_ROW};
 use crate::runtime::cpu::tile::analysis::ExprFacts;
 use crate::runtime::cpu::tile::build::horner::{Horner, horner};
 use crate::runtime::cpu::tile::build::{ProgramBuilder, Root};
@@ -190,7 +190,7 @@ impl PatternMatcher<'_> {
 
     /// Whether a tile has several lines that are reduced together in less time than one by one.
     fn batches_rows(&self) -> bool {
-        self.tiling.row.is_some() && self.tiling.cols.is_some_and(|cols| cols < micro::SHORT_ROW)
+        self.tiling.row.is_some() && self.tiling.cols.is_some_and(|cols| cols < SHORT_REDUCED_ROW)
     }
 
     /// How a sum takes in a product.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::runtime::cpu::micro::{self, MAX_OPERANDS, STATE_BYTES};
-use crate::runtime::cpu::thresholds::REDUCTION_BLOCK_ROWS;
+use crate::runtime::cpu::thresholds::{REDUCTION_BLOCK_ROWS, SHORT_REDUCED_ROW};
 use crate::runtime::cpu::tile::program::{
     Finish, FrameSlot, Instr, Loop, LoopBody, LoopNest, ReductionForm, RowLayout, RowPrefetch, RowwiseOp,
     ScanForm, TileLoad, TileReduction, TileShape,
@@ -49,7 +49,7 @@ impl TileLaunch<'_> {
         let (lines, len) = (frame.count(*rows), frame.count(TileShape::Column));
         if let Some(short) = reducer.short_rows
             && rows.rows()
-            && len <= micro::SHORT_ROW
+            && len <= SHORT_REDUCED_ROW
             && lines >= micro::ROW_BLOCK
         {
             let x = frame.slot(reduction.operand).cast_const();
