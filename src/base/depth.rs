@@ -1,4 +1,4 @@
-//! How deep users' functions are called within each other.
+//! Nesting depth of users' functions.
 
 use std::cell::Cell;
 use std::thread::LocalKey;

@@ -1,4 +1,4 @@
-//! Which way data crosses between devices.
+//! Directions of transfers between devices.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Files that are replaced whole or not at all.
+//! Atomic replacement of files.
 
 use std::fs::{self, File, FileType, Permissions};
 use std::io::{self, ErrorKind};

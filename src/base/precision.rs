@@ -1,4 +1,4 @@
-//! How exactly products of 32-bit floats are computed.
+//! Precision of products of 32-bit floats.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

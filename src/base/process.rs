@@ -1,4 +1,4 @@
-//! Whether this process is the one in which threads and drivers were started.
+//! Detection of forked processes, which lack the threads and drivers of their parent.
 //!
 //! `fork` copies memory and the one thread that calls it. The copy has no
 //! worker threads, no connection to a driver, and perhaps locks whose holders

@@ -1,4 +1,4 @@
-//! Values that hold on a thread until a guard is dropped.
+//! Scoped thread-local values, restored when a guard is dropped.
 //!
 //! Guards may be dropped in any order, as they are when futures that hold some
 //! take turns on a thread. So a guard does not remember what it replaced: a

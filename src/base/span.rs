@@ -1,4 +1,4 @@
-//! Where in the user's program something was written.
+//! Source locations in the user's program.
 
 use std::cell::Cell;
 use std::fmt;

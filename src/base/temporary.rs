@@ -1,4 +1,4 @@
-//! Files that are not whole yet.
+//! Temporary files, renamed when they are complete.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};

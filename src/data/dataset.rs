@@ -1,4 +1,4 @@
-//! What a loader makes batches of.
+//! Datasets.
 
 use std::fmt;
 

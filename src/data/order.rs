@@ -1,4 +1,4 @@
-//! Which samples make which batch: a function of seed and epoch.
+//! The sampler: which samples make which batch, as a function of seed and epoch.
 
 use std::collections::TryReserveError;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The scopes of the thread that asks for batches, for those that make them.
+//! The consumer thread's scopes, inherited by the workers.
 
 use std::sync::Arc;
 

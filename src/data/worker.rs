@@ -1,4 +1,4 @@
-//! What the threads of a loader share.
+//! Worker threads of a loader, and their shared state.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What users call: gradients of tensors with respect to tensors.
+//! The public functions: gradients of tensors with respect to tensors.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Whether what is built remembers how gradients pass it; per thread.
+//! Gradient mode: whether a thread's new nodes are tracked.
 
 use crate::base::scope::{Scope, Scopes};
 use crate::ir::history::{set_tracking, tracking};

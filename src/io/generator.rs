@@ -25,8 +25,8 @@ impl Generator {
     /// [`Error::State`](crate::Error::State) with everything that does not fit.
     #[track_caller]
     pub fn from_state_dict(state: &StateDict) -> Result<Generator> {
-        let wanted = ["seed", "draws"].map(|name| ExpectedTensor::number::<i64>(name.into()));
-        let state = state.fitted(&wanted, "a generator's state", Span::caller())?;
+        let targets = ["seed", "draws"].map(|name| ExpectedTensor::number::<i64>(name.into()));
+        let state = state.fitted(&targets, "a generator's state", Span::caller())?;
         Ok(Generator::resume(state.number::<i64>("seed")? as u64, state.number::<i64>("draws")? as u64))
     }
 }

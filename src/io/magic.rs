@@ -1,4 +1,4 @@
-//! Kinds of files that are taken for a state, by how they begin.
+//! Recognition of file formats by their first bytes.
 
 use crate::io::header::LONGEST;
 

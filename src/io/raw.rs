@@ -1,4 +1,4 @@
-//! Tensors of types that kiln does not compute with.
+//! Raw tensors, of types that kiln does not compute with.
 
 use std::fmt;
 use std::ops::Range;

@@ -163,14 +163,14 @@ impl StateDict {
     }
 
     /// What a state must hold to be like this one.
-    pub(crate) fn wanted(&self) -> Vec<ExpectedTensor> {
+    pub(crate) fn targets(&self) -> Vec<ExpectedTensor> {
         self.iter().map(|(name, tensor)| ExpectedTensor::like(name.into(), tensor)).collect()
     }
 
     /// [`StateDict::take`] by name, of a state in memory.
-    pub(crate) fn fitted(&self, wanted: &[ExpectedTensor], from: &str, span: Span) -> Result<StateDict> {
-        let tensors = self.take(wanted, from, Vec::new(), &BTreeSet::new(), span)?;
-        let names = wanted.iter().map(|wanted| wanted.name.clone());
+    pub(crate) fn fitted(&self, targets: &[ExpectedTensor], from: &str, span: Span) -> Result<StateDict> {
+        let tensors = self.take(targets, from, Vec::new(), &BTreeSet::new(), span)?;
+        let names = targets.iter().map(|target| target.name.clone());
         Ok(StateDict { tensors: names.zip(tensors).collect(), ..StateDict::default() })
     }
 
@@ -179,10 +179,10 @@ impl StateDict {
         self.tensors[name].item()
     }
 
-    /// What does not fit what is wanted; of names in `unread` nothing is known.
-    fn problems(&self, wanted: &[ExpectedTensor], unread: &BTreeSet<String>) -> Vec<StateProblem> {
-        let compare = |wanted: &ExpectedTensor| {
-            let (name, expected) = (wanted.name.clone(), wanted.ty());
+    /// What does not fit the targets; of names in `unread` nothing is known.
+    fn problems(&self, targets: &[ExpectedTensor], unread: &BTreeSet<String>) -> Vec<StateProblem> {
+        let compare = |target: &ExpectedTensor| {
+            let (name, expected) = (target.name.clone(), target.ty());
             match self.get(&name) {
                 None if self.raw.contains_key(&name) => None,
                 None if unread.contains(&name) => None,
@@ -191,42 +191,42 @@ impl StateDict {
                 Some(tensor) => Some(StateProblem::Mismatch { name, expected, found: type_of(tensor) }),
             }
         };
-        let names: BTreeSet<&str> = wanted.iter().map(|wanted| wanted.name.as_str()).collect();
+        let names: BTreeSet<&str> = targets.iter().map(|target| target.name.as_str()).collect();
         let surplus = self
             .iter()
             .filter(|(name, _)| !names.contains(name))
             .map(|(name, tensor)| StateProblem::Unexpected { name: name.into(), found: type_of(tensor) });
         let raw = self.raw.iter().map(|(name, raw)| StateProblem::Raw {
             name: name.clone(),
-            expected: wanted.iter().find(|wanted| wanted.name == *name).map(ExpectedTensor::ty),
+            expected: targets.iter().find(|target| target.name == *name).map(ExpectedTensor::ty),
             found: (raw.dtype().into(), raw.shape().clone()),
         });
-        wanted.iter().filter_map(compare).chain(surplus).chain(raw).collect()
+        targets.iter().filter_map(compare).chain(surplus).chain(raw).collect()
     }
 
-    /// The tensors wanted, in that order, each in memory of its own where it
-    /// is wanted. `known` is what is known to be wrong with the state.
+    /// The target tensors, in that order, each in memory of its own on its
+    /// device. `known` is what is known to be wrong with the state.
     ///
     /// # Errors
     /// Everything that does not fit, at once; or what realizing them says.
     pub(crate) fn take(
         &self,
-        wanted: &[ExpectedTensor],
+        targets: &[ExpectedTensor],
         from: &str,
         known: Vec<StateProblem>,
         unread: &BTreeSet<String>,
         span: Span,
     ) -> Result<Vec<Tensor>> {
         let mut problems = known;
-        problems.extend(self.problems(wanted, unread));
+        problems.extend(self.problems(targets, unread));
         if !problems.is_empty() {
             return Err(Error::State { from: from.into(), problems: problems.into(), span });
         }
-        let own = |wanted: &ExpectedTensor| {
-            let held = &self.tensors[&wanted.name];
-            Tensor::apply("load", span, Op::Copy(wanted.device), &[held])
+        let own = |target: &ExpectedTensor| {
+            let held = &self.tensors[&target.name];
+            Tensor::apply("load", span, Op::Copy(target.device), &[held])
         };
-        let tensors: Vec<Tensor> = wanted.iter().map(own).collect();
+        let tensors: Vec<Tensor> = targets.iter().map(own).collect();
         let nodes: Vec<Arc<Node>> = tensors.iter().map(|t| t.node().cloned()).collect::<Result<_>>()?;
         plan::realize(&nodes, span)?;
         Ok(tensors)

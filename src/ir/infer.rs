@@ -217,7 +217,7 @@ fn same_device(operands: &[&Type]) -> Result<Device, Mismatch> {
         None => Ok(first),
         Some(other) => {
             let found = format!("{first} and {}", other.device);
-            Err(Mismatch { apart: true, ..Mismatch::new(ON_ONE_DEVICE, found) })
+            Err(Mismatch { devices_differ: true, ..Mismatch::new(ON_ONE_DEVICE, found) })
         }
     }
 }

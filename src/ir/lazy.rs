@@ -1,4 +1,4 @@
-//! How many operations have been built and neither computed nor dropped.
+//! The number of pending operations: built, and neither computed nor dropped.
 //!
 //! Nodes are built by the million, so each thread has a count that only it
 //! writes: no number travels between caches, and no instruction is locked. A

@@ -1,4 +1,4 @@
-//! Keys and values of positions that attention has seen.
+//! KV cache: keys and values of earlier positions.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 

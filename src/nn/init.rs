@@ -1,4 +1,4 @@
-//! How parameters start.
+//! Initialization of parameters.
 
 use crate::base::shape::volume;
 use crate::base::{Result, Shape, Span};

@@ -222,7 +222,7 @@ pub trait ModuleExt: Module {
     #[track_caller]
     fn load_state_dict(&self, state: &StateDict, device: Device) -> Result<()> {
         let span = Span::caller();
-        put(self, device, span, |wanted| state.take(wanted, "the state", vec![], &BTreeSet::new(), span))
+        put(self, device, span, |targets| state.take(targets, "the state", vec![], &BTreeSet::new(), span))
     }
 
     /// Writes [`ModuleExt::state_dict`] to a file: see [`StateDict::save`].
@@ -247,8 +247,8 @@ pub trait ModuleExt: Module {
         let (path, span) = (path.as_ref(), Span::caller());
         let reading = crate::io::read(path, span)?;
         let from = path.display().to_string();
-        put(self, device, span, |wanted| {
-            reading.state.take(wanted, &from, reading.problems, &reading.unread, span)
+        put(self, device, span, |targets| {
+            reading.state.take(targets, &from, reading.problems, &reading.unread, span)
         })
     }
 
@@ -341,13 +341,13 @@ fn put<M: Module + ?Sized>(
     take: impl FnOnce(&[ExpectedTensor]) -> Result<Vec<Tensor>>,
 ) -> Result<()> {
     let cells = cells(module);
-    let mut wanted = Vec::with_capacity(cells.len());
+    let mut targets = Vec::with_capacity(cells.len());
     for (name, cell) in &cells {
         let held = cell.get();
         held.check()?;
-        wanted.push(ExpectedTensor { device, ..ExpectedTensor::like(name.clone(), &held) });
+        targets.push(ExpectedTensor { device, ..ExpectedTensor::like(name.clone(), &held) });
     }
-    let tensors = take(&wanted)?;
+    let tensors = take(&targets)?;
     cells.iter().zip(&tensors).try_for_each(|((_, cell), tensor)| cell.put(tensor, None, span))
 }
 

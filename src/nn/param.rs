@@ -45,17 +45,17 @@ impl Param {
     /// As [`Var::set`].
     #[track_caller]
     pub fn set(&self, tensor: &Tensor) -> Result<()> {
-        self.var.set(marked(tensor, self.wanted(), Span::caller()))
+        self.var.set(marked(tensor, self.gradient_cell(), Span::caller()))
     }
 
     /// Puts a tensor in that may be of another type or device.
     pub(crate) fn replace(&self, tensor: &Tensor, span: Span) -> Result<()> {
-        self.var.replace(marked(tensor, self.wanted(), span))
+        self.var.replace(marked(tensor, self.gradient_cell(), span))
     }
 
     /// Puts in what a step makes of the parameter. Gives what [`Param::retract`] takes back.
     pub(crate) fn advance(&self, tensor: &Tensor, span: Span) -> Result<Arc<Node>> {
-        let own = marked(tensor, self.wanted(), span);
+        let own = marked(tensor, self.gradient_cell(), span);
         let node = own.node()?.clone();
         self.var.set(own)?;
         Ok(node)
@@ -66,7 +66,7 @@ impl Param {
         self.var.retract(put);
     }
 
-    fn wanted(&self) -> Option<&Arc<GradCell>> {
+    fn gradient_cell(&self) -> Option<&Arc<GradCell>> {
         self.requires_grad().then_some(&self.cell)
     }
 
@@ -78,8 +78,8 @@ impl Param {
     /// Freezes the parameter, or trains it again; for tensors that
     /// [`Param::get`] gives from now on.
     #[track_caller]
-    pub fn set_requires_grad(&self, wanted: bool) {
-        self.trained.store(wanted, Ordering::Relaxed);
+    pub fn set_requires_grad(&self, on: bool) {
+        self.trained.store(on, Ordering::Relaxed);
         // The same tensor again, marked anew: nothing to refuse.
         let _ = self.set(&self.get());
     }

@@ -1,4 +1,4 @@
-//! Layers one after the other.
+//! Layers in sequence.
 
 use std::fmt;
 

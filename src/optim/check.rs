@@ -1,4 +1,4 @@
-//! What numbers optimizers take.
+//! Validation of optimizers' options.
 
 use crate::base::OpError;
 use crate::tensor::compose::CallSite;

@@ -1,4 +1,4 @@
-//! Gradients kept from growing too large.
+//! Gradient clipping.
 
 use crate::base::{OpError, Result, Span};
 use crate::grad::without_grad;

@@ -1,4 +1,4 @@
-//! What a model needs, before there is memory for it.
+//! Estimates of a model's memory, without allocating it.
 
 use std::fmt::{self, Display};
 

@@ -1,4 +1,4 @@
-//! Optimizers: what moves parameters against their gradients.
+//! Optimizers: updates of parameters by their gradients.
 //!
 //! An optimizer is [`OptimizerCore`] by a [`Rule`]: the rule is a few lines of
 //! tensor arithmetic on one parameter, its gradient and what is remembered of

@@ -24,14 +24,14 @@ impl<R: Rule> OptimizerCore<R> {
 
     /// Reads everything before it changes anything, since reading can fail.
     pub(super) fn resume(&mut self, state: &StateDict, span: Span) -> Result<()> {
-        let mut wanted = self.saved()?.wanted();
+        let mut targets = self.saved()?.targets();
         for name in (0..self.groups.len()).flat_map(changes) {
-            wanted.retain(|wanted| wanted.name != name);
+            targets.retain(|target| target.name != name);
             if state.get(&name).is_some() {
-                wanted.push(ExpectedTensor::number::<f64>(name));
+                targets.push(ExpectedTensor::number::<f64>(name));
             }
         }
-        let state = state.fitted(&wanted, "an optimizer's state", span)?;
+        let state = state.fitted(&targets, "an optimizer's state", span)?;
         let read = |(at, group): (usize, &Group<R>)| group.read(&state.part(&group_name(at)));
         let loaded = self.groups.iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
         let site = CallSite { name: "load_state_dict", span };
@@ -125,7 +125,7 @@ impl<S> Scheduler<S> {
     /// fit. The schedule is then as it was.
     #[track_caller]
     pub fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
-        let state = state.fitted(&self.state_dict()?.wanted(), "a schedule's state", Span::caller())?;
+        let state = state.fitted(&self.state_dict()?.targets(), "a schedule's state", Span::caller())?;
         let step = state.number::<i64>("step")? as u64;
         self.start = state.get("start").map_or(Ok(Vec::new()), Tensor::to_vec)?;
         self.step = step;
@@ -152,7 +152,7 @@ impl Plateau {
     /// fit. The schedule is then as it was.
     #[track_caller]
     pub fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
-        let state = state.fitted(&self.state_dict()?.wanted(), "a schedule's state", Span::caller())?;
+        let state = state.fitted(&self.state_dict()?.targets(), "a schedule's state", Span::caller())?;
         (self.least, self.bad) = (state.number("least")?, state.number::<i64>("bad")? as u64);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Which devices there are, what is missing for the others, and what mends it.
+//! Which devices there are, what is missing for the others, and how to fix it.
 
 use std::fmt::{self, Display};
 

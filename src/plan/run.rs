@@ -1,4 +1,4 @@
-//! A plan on data.
+//! Execution of a plan.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! What the memory being allocated is for.
+//! Labels of allocations.
 
 use std::cell::RefCell;
 

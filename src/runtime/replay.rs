@@ -1,4 +1,4 @@
-//! What a device keeps of launches that are made again and again.
+//! Replay: what a device keeps of launches that repeat, such as CUDA graphs.
 
 use std::any::Any;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Independent checkers of the clever passes. They know only what a valid
+//! Independent checkers of fusion, ordering and memory planning. They know only what a valid
 //! result is, not how it was found.
 
 use std::collections::{HashMap, HashSet};

@@ -60,14 +60,14 @@ fn functions_are_accurate_on_every_branch() {
     }
 }
 
-/// The distance of two numbers in units of the last place of the wanted one.
-fn ulps(found: f32, wanted: f64) -> f64 {
-    let unit = f64::from((wanted as f32).abs().max(f32::MIN_POSITIVE).next_up())
-        - f64::from((wanted as f32).abs().max(f32::MIN_POSITIVE));
-    if f64::from(found) == wanted || (found.is_nan() && wanted.is_nan()) {
+/// The distance of two numbers in units of the last place of the expected one.
+fn ulps(found: f32, expected: f64) -> f64 {
+    let unit = f64::from((expected as f32).abs().max(f32::MIN_POSITIVE).next_up())
+        - f64::from((expected as f32).abs().max(f32::MIN_POSITIVE));
+    if f64::from(found) == expected || (found.is_nan() && expected.is_nan()) {
         return 0.0;
     }
-    (f64::from(found) - wanted).abs() / unit
+    (f64::from(found) - expected).abs() / unit
 }
 
 #[test]

@@ -341,6 +341,6 @@ impl CallSite {
 
 /// How exactly values of a type are multiplied, as the process wants it.
 pub fn precision(dtype: DType) -> Precision {
-    let wanted = float32_matmul_precision();
-    if dtype == DType::F32 { wanted } else { wanted.min(Precision::Highest) }
+    let requested = float32_matmul_precision();
+    if dtype == DType::F32 { requested } else { requested.min(Precision::Highest) }
 }

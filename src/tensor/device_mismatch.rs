@@ -1,4 +1,5 @@
-//! What to say of operands on different devices: which, and who made them.
+//! Device mismatches in error messages: which operands are on which device, and where
+//! they were made.
 
 use std::sync::Arc;
 

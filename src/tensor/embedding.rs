@@ -1,4 +1,4 @@
-//! Rows of a table looked up by number.
+//! Embeddings: rows of a table by index.
 
 use crate::base::{DType, Result, Scalar, Shape};
 use crate::ir::{AluOp, Monoid, Op, ScatterMode};

@@ -278,7 +278,7 @@ impl Tensor {
     #[cold]
     fn mismatched(name: &'static str, span: Span, mismatch: Mismatch, nodes: &[Arc<Node>]) -> Tensor {
         let shapes = nodes.iter().map(|node| node.ty().shape.clone());
-        let made = if mismatch.apart { device_mismatch::describe(nodes, span) } else { None };
+        let made = if mismatch.devices_differ { device_mismatch::describe(nodes, span) } else { None };
         let error = OpError::new(name, span, mismatch.expected, made.unwrap_or(mismatch.found));
         Tensor::invalid(error.with_shapes(shapes))
     }

@@ -1,4 +1,4 @@
-//! What devices do at most, found by running.
+//! Peak throughput of devices, measured.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -15,7 +15,7 @@ const LONG_ENOUGH: f64 = 5e-3;
 static KNOWN: LazyLock<Mutex<HashMap<Device, PeakThroughput>>> = LazyLock::new(Mutex::default);
 
 impl Device {
-    /// What this device does at most, measured by running kernels on it for
+    /// This device's peak throughput, measured by running kernels on it for
     /// about a tenth of a second, once in a process.
     ///
     /// # Errors
@@ -35,9 +35,9 @@ impl Device {
 }
 
 impl PlanReport {
-    /// The plan's kernels against what `device` does at most
-    /// ([`Device::peak_throughput`]): what keeps each from being faster, and the time
-    /// the plan takes at least. The plan may be for another device.
+    /// The plan's kernels against the peak throughput of `device`
+    /// ([`Device::peak_throughput`]): each kernel's bottleneck, and the least time of
+    /// the plan. The plan may be for another device.
     ///
     /// # Errors
     /// Those of [`Device::peak_throughput`].

@@ -1,4 +1,4 @@
-//! What leaves the graph: values.
+//! Reading values.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Running combinations along an axis.
+//! Scans along an axis.
 
 use crate::base::{Result, Shape};
 use crate::ir::{AluOp, Monoid, Op};

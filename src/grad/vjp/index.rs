@@ -1,4 +1,4 @@
-//! Elements by index.
+//! Gather and scatter.
 
 use crate::grad::vjp::VjpContext;
 use crate::ir::{Op, ScatterMode};

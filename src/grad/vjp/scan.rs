@@ -1,4 +1,4 @@
-//! Running combinations.
+//! Scans.
 
 use crate::base::DType;
 use crate::grad::vjp::VjpContext;

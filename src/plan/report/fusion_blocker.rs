@@ -1,4 +1,4 @@
-//! Why two values are not computed by one kernel.
+//! Fusion blockers: why two values are not computed by one kernel.
 
 use std::sync::Arc;
 

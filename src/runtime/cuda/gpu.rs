@@ -1,4 +1,4 @@
-//! An opened device: its memory's books, compiled functions, errors.
+//! An opened device: its memory ledger, compiled functions, errors.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};

@@ -1,4 +1,4 @@
-//! LoadedShader work, and how it is launched.
+//! Compiled work, and how it is launched.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! CompiledShader work, and how it is launched.
+//! Compiled work, and how it is launched.
 
 use std::sync::{Arc, OnceLock};
 

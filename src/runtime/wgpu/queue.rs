@@ -1,4 +1,4 @@
-//! What is recorded: launches and copies go into one encoder, submitted when
+//! The recorder: launches and copies go into one encoder, submitted when
 //! a plan has been run, when the host reads, or when the block of launch words
 //! is full.
 

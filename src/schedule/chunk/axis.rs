@@ -1,4 +1,4 @@
-//! In which axes operations are independent: what part of the operands a part
+//! Axis independence of operations: which slice of the operands a slice
 //! of the result needs.
 
 use smallvec::{SmallVec, smallvec};

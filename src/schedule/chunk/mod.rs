@@ -1,5 +1,5 @@
-//! Less memory for a value that is too large by itself: what makes and uses it
-//! is computed in chunks, one after the other, in the same memory.
+//! Chunking, for a value that is too large by itself: its producers and consumers
+//! are computed in chunks, one after the other, in the same memory.
 //!
 //! A region of the graph is cut along an axis in which its parts do not depend
 //! on each other. Each chunk reads slices of what comes from outside; what the
