@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::grid::{TaskArea, TaskGrid, even_split, for_each, workers};
+use super::grid::{OutputGrid, TaskArea, even_split, for_each, workers};
 use super::kernels::{GemmElement, MicroKernel, RegisterTile};
 use super::pack::{self, OperandRange, PackedView, PanelLayout};
 use super::{GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackOrder, scratch};
@@ -121,8 +121,8 @@ impl<'a, T: GemmElement> GemmJob<'a, T> {
         even_split(n, most, self.kernel.columns)
     }
 
-    /// Rows of a task where B is shared, so that nothing is copied again however few they are. Cores are seldom equally
-    /// quick, and with small tasks each does as much as it can.
+    /// Rows of a task where B is shared, so that small tasks copy nothing again. Cores are seldom equally
+    /// fast, and small tasks balance the load.
     fn shared_rows(&self) -> usize {
         self.problem
             .m
@@ -130,14 +130,14 @@ impl<'a, T: GemmElement> GemmJob<'a, T> {
             .clamp(GEMM_SHARED_TASK_MIN_ROWS, GEMM_PACKED_A_ROWS)
     }
 
-    /// Cuts columns of some batches, and at most `rows` rows at a time.
-    fn grid(&self, batches: Range<usize>, cols: Range<usize>, rows: usize) -> TaskGrid {
+    /// Partitions columns of some batches, with at most `rows` rows a task.
+    fn grid(&self, batches: Range<usize>, cols: Range<usize>, rows: usize) -> OutputGrid {
         let m = self.problem.m;
         let most = if self.computes_a() { GEMM_COMPUTED_A_COLUMNS } else { GEMM_TASK_COLUMNS };
         let col_step = even_split(cols.len(), most, self.kernel.columns);
         let most = if self.direct { rows } else { rows.min(GEMM_SCRATCH_ELEMENTS / col_step) };
         let row_step = even_split(m, most, self.kernel.rows);
-        let mut grid = TaskGrid { batches, rows: m, cols, row_step, col_step };
+        let mut grid = OutputGrid { batches, rows: m, cols, row_step, col_step };
         if self.workers > 1 {
             self.refine(&mut grid);
         }
@@ -145,7 +145,7 @@ impl<'a, T: GemmElement> GemmJob<'a, T> {
     }
 
     /// Halves tasks until there are some for each thread.
-    fn refine(&self, grid: &mut TaskGrid) {
+    fn refine(&self, grid: &mut OutputGrid) {
         let MicroKernel { rows, columns, .. } = *self.kernel;
         while grid.tasks() < 2 * self.workers {
             let work = grid.row_step * grid.col_step * self.problem.k;
@@ -170,7 +170,7 @@ impl<'a, T: GemmElement> GemmJob<'a, T> {
     }
 
     /// Calls `body` with each task's area, small ones in groups.
-    fn for_each(&self, grid: &TaskGrid, body: impl Fn(TaskArea) + Sync) {
+    fn for_each(&self, grid: &OutputGrid, body: impl Fn(TaskArea) + Sync) {
         let work = (grid.row_step * grid.col_step).saturating_mul(self.problem.k).max(1);
         for_each(self.workers, grid.tasks(), GEMM_JOB_MIN_MULTIPLY_ADDS.div_ceil(work), |index| {
             body(grid.area(index))
@@ -237,11 +237,11 @@ unsafe fn pack_shared<T: GemmElement>(
         let col = index % groups * width;
         let rows = cols.start + col..cols.end.min(cols.start + col + width);
         let view = shared.layout.view(shared.base.cast_const(), k.start, k.len(), col);
-        let room = pack::b_scratch_len(&job.problem.b, rows.len(), k.len());
+        let scratch_len = pack::b_scratch_len(&job.problem.b, rows.len(), k.len());
         let range = OperandRange { batch, rows, k };
-        scratch::with(room, |room| {
+        scratch::with(scratch_len, |scratch| {
             // SAFETY: the caller's promise; parts do not overlap.
-            unsafe { pack::pack_b(&job.problem.b, job.kernel, &range, view, room) }
+            unsafe { pack::pack_b(&job.problem.b, job.kernel, &range, view, scratch) }
         });
     });
 }

@@ -13,7 +13,7 @@ pub(super) struct TaskArea {
 }
 
 /// Equal rectangles of C, except at its edges.
-pub(super) struct TaskGrid {
+pub(super) struct OutputGrid {
     /// Which batches.
     pub batches: Range<usize>,
     /// How many rows, from 0.
@@ -26,7 +26,7 @@ pub(super) struct TaskGrid {
     pub col_step: usize,
 }
 
-impl TaskGrid {
+impl OutputGrid {
     /// How many tasks there are.
     pub(super) fn tasks(&self) -> usize {
         let [down, across] = self.extents();

@@ -87,7 +87,8 @@ versioned! {
 }
 versioned! {
     /// A loop with the signature of [`Accumulator::merge`].
-    MergeLoop, merge_loop, base_merge_loop, fn(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2])
+    MergeLoop, merge_loop, base_merge_loop,
+    fn(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2])
 }
 /// A reduction whose states are a pair of components.
 pub(super) trait ColumnFold<T>: 'static {
@@ -103,7 +104,7 @@ pub(super) trait ColumnFold<T>: 'static {
 
 fn of<C: ColumnFold<T>, T: Copy + 'static>() -> Accumulator {
     unsafe fn init<C: ColumnFold<T>, T: Copy>(acc: [*mut u8; 3], n: usize) {
-        // SAFETY: `Accumulator::init` is given room for `n` states.
+        // SAFETY: `Accumulator::init` is given space for `n` states.
         let (first, second): (&mut [T], &mut [C::Second]) =
             unsafe { (view_mut(acc[0], n), component(acc[1], n)) };
         first.fill(C::empty().0);

@@ -1,5 +1,6 @@
 //! Branch-free `f64` functions that vectorise, each within 3 ulp over the whole range, with and
-//! without fused multiply-add; [`math`](super::math) says how arguments are reduced and polynomials were found.
+//! without fused multiply-add; [`math`](super::math) says how arguments are reduced and polynomials
+//! were found.
 
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::math::of_width;

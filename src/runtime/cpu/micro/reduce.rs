@@ -43,7 +43,7 @@ pub const STATE_BYTES: usize = 32;
 ///
 /// # Safety
 /// `state` was made by the same reducer's `init` and is accessed by nobody
-/// else; `src` is valid for `n` aligned elements and apart from it.
+/// else; `src` is valid for `n` aligned elements and does not overlap it.
 pub type ReduceFn = unsafe fn(state: *mut u8, src: *const u8, n: usize, base: i64);
 
 /// Reduces one row from start to end: `fn(src, n, base, out)`, where `base` is the index of the first
@@ -111,7 +111,8 @@ versioned! {
 
 versioned! {
     /// A loop with the signature [`ReduceRowFn`].
-    ReduceRowLoop, reduce_row_loop, base_reduce_row_loop, fn(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3])
+    ReduceRowLoop, reduce_row_loop, base_reduce_row_loop,
+    fn(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3])
 }
 
 struct Extend<F, T>(PhantomData<(F, T)>);
@@ -138,7 +139,7 @@ impl<F: FoldState<T>, T: Copy> UpdateLoop for Extend<F, T> {
 fn reducer_of<F: FoldState<T>, T: Copy + 'static>() -> Reducer {
     const { assert!(size_of::<F>() <= STATE_BYTES && align_of::<F>() <= 8) };
     unsafe fn init<F: FoldState<T>, T>(state: *mut u8) {
-        // SAFETY: `Reducer::init` is given room for a state.
+        // SAFETY: `Reducer::init` is given space for a state.
         unsafe { state.cast::<F>().write(F::EMPTY) }
     }
     unsafe fn combine<F: FoldState<T>, T>(state: *mut u8, next: *const u8) {

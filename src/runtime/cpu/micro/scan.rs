@@ -55,7 +55,7 @@ fn scanner<T: Accumulate + TotallyOrdered>(kind: ReduceKind) -> Option<Scanner> 
 fn scanner_of<R: ScanState<T>, T: Copy + 'static>() -> Scanner {
     const { assert!(size_of::<R>() <= STATE_BYTES && align_of::<R>() <= 8) };
     unsafe fn init<R: ScanState<T>, T>(state: *mut u8) {
-        // SAFETY: `Scanner::init` is given room for a state.
+        // SAFETY: `Scanner::init` is given space for a state.
         unsafe { state.cast::<R>().write(R::EMPTY) }
     }
     Scanner { init: init::<R, T>, run: scan_loop::<ScanKernel<R, T>>() }

@@ -57,7 +57,8 @@ fn of<T: Number>(kind: ReduceKind) -> Option<ShortRowsFn> {
 
 versioned! {
     /// A loop with the signature [`ShortRowsFn`].
-    ShortRowsLoop, short_rows_loop, base_short_rows_loop, fn(out: *mut u8, src: *const u8, n: usize, rows: usize)
+    ShortRowsLoop, short_rows_loop, base_short_rows_loop,
+    fn(out: *mut u8, src: *const u8, n: usize, rows: usize)
 }
 
 struct ShortRows<C, T>(PhantomData<(C, T)>);

@@ -19,7 +19,7 @@ pub struct SoftmaxBlock {
     pub keys: usize,
     /// How many queries, a multiple of [`QUERY_LANES`].
     pub queries: usize,
-    /// The new_max score of each query so far: read for the keys before, written for these too.
+    /// The greatest score of each query so far: read for the keys before, written for these too.
     pub running_max: *mut f32,
     /// The sum of each query's exponentials so far.
     pub sum: *mut f32,

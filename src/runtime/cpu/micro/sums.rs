@@ -62,9 +62,10 @@ mod avx2 {
         let shift = _mm256_set1_ps(shift);
         let term = |sum, at, present: Option<__m256i>| {
             // SAFETY: of a run of `x.len()`.
-            let apart = unsafe { _mm256_sub_ps(elements(x, at, present), shift) };
-            let apart = present.map_or(apart, |mask| _mm256_and_ps(apart, _mm256_castsi256_ps(mask)));
-            _mm256_fmadd_ps(apart, apart, sum)
+            let difference = unsafe { _mm256_sub_ps(elements(x, at, present), shift) };
+            let difference =
+                present.map_or(difference, |mask| _mm256_and_ps(difference, _mm256_castsi256_ps(mask)));
+            _mm256_fmadd_ps(difference, difference, sum)
         };
         terms(x.len(), term)
     }

@@ -249,8 +249,8 @@ impl FilterLoop for FilterTransform {
             let taps = taps.map(|tap| unsafe { load_first(tap.add(start), count) });
             let [a, b, c, d, e, f, g, h, i] = taps.each_ref();
             let columns = [filter_1d([a, d, g]), filter_1d([b, e, h]), filter_1d([c, f, i])];
-            let lines = [0, 1, 2, 3].map(|i| filter_1d(nth(&columns, i)));
-            for (i, factors) in lines.as_flattened().iter().enumerate() {
+            let rows = [0, 1, 2, 3].map(|i| filter_1d(nth(&columns, i)));
+            for (i, factors) in rows.as_flattened().iter().enumerate() {
                 // SAFETY: the function's contract.
                 unsafe { to.add(i * to_step + start).copy_from_nonoverlapping(factors.as_ptr(), count) };
             }
@@ -263,10 +263,10 @@ impl FilterLoop for FilterTransform {
 /// # Safety
 /// `count` elements are readable, which are no more than a block has.
 #[inline(always)]
-unsafe fn load_first(line: *const f32, count: usize) -> TileLanes {
+unsafe fn load_first(row: *const f32, count: usize) -> TileLanes {
     let mut block = [0.0; TILES];
     // SAFETY: as the caller says.
-    unsafe { line.copy_to_nonoverlapping(block.as_mut_ptr(), count) };
+    unsafe { row.copy_to_nonoverlapping(block.as_mut_ptr(), count) };
     block
 }
 
