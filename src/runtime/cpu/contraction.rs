@@ -4,15 +4,15 @@
 //! goes where it belongs if that is all there is to do, else through a tile
 //! program, block by block, while it is in cache.
 
+mod bf16_operand;
 pub mod differences;
-mod pairs;
 mod result;
 mod terms;
 
 use std::fmt::Write;
 use std::ops::Range;
 
-use pairs::{Bf16Operand, in_pairs};
+use bf16_operand::{Bf16Operand, uses_bf16_pairs};
 pub(super) use result::{ResultSink, ResultTarget};
 use terms::SummedTerms;
 
@@ -24,7 +24,7 @@ use crate::runtime::cpu::gemm::{
     self, AbsoluteDifference, Bf16x2, GemmOperand, GemmOutput, GemmProblem, PackOrder, PackRequest,
     SquaredDifference,
 };
-use crate::runtime::cpu::memory::BufferView;
+use crate::runtime::cpu::memory::MemoryView;
 use crate::runtime::cpu::thresholds::{
     COPY_COST_CONTIGUOUS, COPY_COST_FAR, COPY_COST_NEAR, COPY_COST_RUN, SHALLOW_K,
 };
@@ -105,8 +105,11 @@ pub fn sums(kernel: &Kernel) -> Option<Kernel> {
 
 /// The program of a kernel with a contraction.
 pub fn compile(kernel: &Kernel, contraction: &Contraction) -> ContractionProgram {
-    let terms =
-        if in_pairs(kernel, contraction) { SummedTerms::PairsOfProducts } else { SummedTerms::Products };
+    let terms = if uses_bf16_pairs(kernel, contraction) {
+        SummedTerms::PairsOfProducts
+    } else {
+        SummedTerms::Products
+    };
     compile_terms(kernel, contraction, terms)
 }
 
@@ -234,7 +237,7 @@ impl BlockWriter {
     pub(super) fn on<'a>(&'a self, bindings: &Bindings<'a>) -> Box<WriteBlockFn<'a>> {
         match self {
             BlockWriter::Window(window) => {
-                let memory = BufferView::of(&bindings.inputs[window.input() as usize]);
+                let memory = MemoryView::of(&bindings.inputs[window.input() as usize]);
                 Box::new(move |batch, lines, along, to| {
                     // SAFETY: the kernel's accesses lie inside its buffers, and
                     // the product hands out blocks that are its own.
@@ -361,7 +364,8 @@ impl ContractionProgram {
         };
         let drain = |block: gemm::OutputBlock<T>| {
             if let Some(program) = &drained {
-                let lines = StridedBlock { start: block.ptr.cast(), line: block.ld, lane: size_of::<T>() };
+                let lines =
+                    StridedBlock { start: block.ptr.cast(), row_stride: block.ld, lane: size_of::<T>() };
                 program.run(block.batch, block.rows, block.cols, lines);
             }
         };
@@ -424,7 +428,7 @@ impl Strides {
 }
 
 fn element<T>(binding: &crate::runtime::Binding<'_>, offset: i64) -> *mut T {
-    BufferView::of(binding).start.cast::<T>().wrapping_offset(offset as isize)
+    MemoryView::of(binding).start.cast::<T>().wrapping_offset(offset as isize)
 }
 
 impl OperandSource {
@@ -451,7 +455,7 @@ impl OperandSource {
         let OperandSource::Packed { writer, order } = self else { return None };
         let (write, order) = (writer.on(bindings), *order);
         Some(Box::new(move |fill: PackRequest<T>| {
-            let to = StridedBlock { start: fill.to.cast(), line: fill.ld, lane: size_of::<T>() };
+            let to = StridedBlock { start: fill.to.cast(), row_stride: fill.ld, lane: size_of::<T>() };
             match order {
                 PackOrder::KContiguous => write(fill.batch, fill.rows, fill.k, to),
                 PackOrder::RowContiguous => write(fill.batch, fill.k, fill.rows, to),

@@ -25,7 +25,7 @@ use crate::kernel::horizontal_fusion::fuse_horizontally;
 use crate::kernel::index_set_splitting::split_index_set;
 use crate::kernel::{Contraction, Kernel, Sort, Workload};
 use crate::runtime::cpu::attention::AttentionProgram;
-use crate::runtime::cpu::memory::BufferView;
+use crate::runtime::cpu::memory::MemoryView;
 use crate::runtime::cpu::pool::HostPool;
 use crate::runtime::cpu::stencil::Stencil;
 use crate::runtime::cpu::thresholds::{CAPABILITY_ROW_BYTES, SPLIT_MIN_POINTS};
@@ -245,7 +245,7 @@ impl Program for SortProgram {
         self.0.to_string()
     }
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
-        sort::sort(&self.0, BufferView::of(&bindings.inputs[0]), BufferView::of(&bindings.outputs[0]));
+        sort::sort(&self.0, MemoryView::of(&bindings.inputs[0]), MemoryView::of(&bindings.outputs[0]));
         Ok(())
     }
     fn compiled(&self) -> Option<u64> {

@@ -398,7 +398,8 @@ mod tests {
                 let stats = pool.stats();
                 prop_assert_eq!((stats.allocated, stats.peak), (allocated, peak));
                 prop_assert!(stats.reserved >= allocated);
-                prop_assert!(stats.reserved as f64 <= (peak as f64 * POOL_SLACK).max((peak + POOL_SLACK_BYTES) as f64));
+                let bound = (peak as f64 * POOL_SLACK).max((peak + POOL_SLACK_BYTES) as f64);
+                prop_assert!(stats.reserved as f64 <= bound);
                 let mut spans: Vec<(u64, u64)> =
                     live.iter().map(|b| (b.handle, b.handle + b.bytes as u64)).collect();
                 spans.sort_unstable();

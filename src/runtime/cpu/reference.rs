@@ -9,7 +9,7 @@ use crate::base::{DType, Scalar};
 use crate::ir::monoid::MonoidState;
 use crate::ir::{Monoid, ScatterMode};
 use crate::kernel::{Access, AxisId, Contraction, Expr, ExprId, ExprNode, Kernel, ScatterStore, Within};
-use crate::runtime::cpu::memory::{BufferView, inputs_of, outputs_of};
+use crate::runtime::cpu::memory::{MemoryView, inputs_of, outputs_of};
 use crate::runtime::{Bindings, IndexStatus};
 
 /// Runs a kernel.
@@ -33,7 +33,7 @@ pub fn run_as(kernel: &Kernel, bindings: &Bindings<'_>, rounds_factors: bool) {
     }
 }
 
-impl BufferView {
+impl MemoryView {
     /// The element at a position.
     ///
     /// # Panics
@@ -49,7 +49,7 @@ impl BufferView {
     /// Overwrites the element at a position.
     ///
     /// # Panics
-    /// As [`BufferView::read`].
+    /// As [`MemoryView::read`].
     fn write(&self, element: i64, dtype: DType, value: Scalar) {
         let raw = value.to_bits(dtype).to_le_bytes();
         let to = self.element(element, dtype);
@@ -68,8 +68,8 @@ impl BufferView {
 struct ReferenceRun<'a> {
     kernel: &'a Kernel,
     rounds_factors: bool,
-    inputs: SmallVec<[BufferView; 8]>,
-    outputs: SmallVec<[BufferView; 4]>,
+    inputs: SmallVec<[MemoryView; 8]>,
+    outputs: SmallVec<[MemoryView; 4]>,
     scalars: &'a [u64],
     status: &'a IndexStatus,
 }

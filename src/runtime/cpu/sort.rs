@@ -5,7 +5,7 @@ use half::{bf16, f16};
 
 use crate::base::DType;
 use crate::kernel::Sort;
-use crate::runtime::cpu::memory::BufferView;
+use crate::runtime::cpu::memory::MemoryView;
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::thresholds::{
     RADIX_BITS, RADIX_MIN_ROW, SELECT_BLOCK, SELECT_FRACTION, SORT_ELEMENTS_PER_JOB,
@@ -13,22 +13,22 @@ use crate::runtime::cpu::thresholds::{
 
 /// Writes the first positions of the permutation that sorts `keys` along an
 /// axis into `to`, both dense and row-major.
-pub fn sort(work: &Sort, keys: BufferView, to: BufferView) {
+pub fn sort(work: &Sort, keys: MemoryView, to: MemoryView) {
     match work.dtype {
         DType::Bool | DType::U8 => typed(work, keys, to, u32::from as fn(u8) -> u32),
         DType::I32 => typed(work, keys, to, |key: i32| key as u32 ^ 1 << 31),
         DType::U32 => typed(work, keys, to, |key: u32| key),
         DType::I64 => typed(work, keys, to, |key: i64| key as u64 ^ 1 << 63),
-        DType::F16 => typed(work, keys, to, |key: f16| rank(key.to_f32())),
-        DType::BF16 => typed(work, keys, to, |key: bf16| rank(key.to_f32())),
-        DType::F32 => typed(work, keys, to, rank),
-        DType::F64 => typed(work, keys, to, rank_wide),
+        DType::F16 => typed(work, keys, to, |key: f16| sort_key(key.to_f32())),
+        DType::BF16 => typed(work, keys, to, |key: bf16| sort_key(key.to_f32())),
+        DType::F32 => typed(work, keys, to, sort_key),
+        DType::F64 => typed(work, keys, to, sort_key_wide),
     }
 }
 
 /// A number whose order is that of the key's: `-0` equal to `+0`, NaN above
 /// everything.
-fn rank(key: f32) -> u32 {
+fn sort_key(key: f32) -> u32 {
     let bits = (key + 0.0).to_bits();
     match (key.is_nan(), bits >> 31) {
         (true, _) => u32::MAX,
@@ -37,8 +37,8 @@ fn rank(key: f32) -> u32 {
     }
 }
 
-/// As [`rank`].
-fn rank_wide(key: f64) -> u64 {
+/// As [`sort_key`].
+fn sort_key_wide(key: f64) -> u64 {
     let bits = (key + 0.0).to_bits();
     match (key.is_nan(), bits >> 63) {
         (true, _) => u64::MAX,
@@ -68,7 +68,7 @@ impl SortKey for u64 {
     }
 }
 
-fn typed<T: Copy, R: SortKey>(work: &Sort, keys: BufferView, to: BufferView, rank: impl Fn(T) -> R + Sync) {
+fn typed<T: Copy, R: SortKey>(work: &Sort, keys: MemoryView, to: MemoryView, rank: impl Fn(T) -> R + Sync) {
     let (length, inner, count) = (work.shape[work.axis], work.inner(), work.count);
     let lines = work.shape.numel() / length.max(1);
     let per_job = (SORT_ELEMENTS_PER_JOB / length.max(1)).max(1);
@@ -84,7 +84,7 @@ fn typed<T: Copy, R: SortKey>(work: &Sort, keys: BufferView, to: BufferView, ran
                 if work.descending { rank.reversed() } else { rank }
             };
             if count <= length / SELECT_FRACTION {
-                least(&mut line_keys, length, count, key);
+                select_smallest(&mut line_keys, length, count, key);
             } else {
                 line_keys.clear();
                 line_keys.extend((0..length).map(|i| (key(i), i as u32)));
@@ -101,7 +101,12 @@ fn typed<T: Copy, R: SortKey>(work: &Sort, keys: BufferView, to: BufferView, ran
 /// The least `count` of as many ranks as a line has, in order. Those that may be among
 /// them are gathered; when twice as many have come, the greater half goes, and what is
 /// no less than the rest is passed over from then on.
-fn least<R: SortKey>(found: &mut Vec<(R, u32)>, length: usize, count: usize, key: impl Fn(usize) -> R) {
+fn select_smallest<R: SortKey>(
+    found: &mut Vec<(R, u32)>,
+    length: usize,
+    count: usize,
+    key: impl Fn(usize) -> R,
+) {
     found.clear();
     if count == 0 {
         return;
@@ -184,7 +189,7 @@ mod tests {
                 want.sort_unstable();
                 for count in [0, 1, 7, length / 2, length].map(|count| count.min(length)) {
                     let mut found = vec![(9, 9)];
-                    least(&mut found, length, count, key);
+                    select_smallest(&mut found, length, count, key);
                     assert_eq!(found[..count], want[..count], "{count} of {length}");
                 }
             }
@@ -195,10 +200,10 @@ mod tests {
     fn ranks_keep_the_order_of_numbers() {
         let numbers = [f64::NEG_INFINITY, -2.5, -1e-40, 0.0, 1e-40, 2.5, f64::INFINITY, f64::NAN];
         for pair in numbers.windows(2) {
-            assert!(rank_wide(pair[0]) < rank_wide(pair[1]), "{pair:?}");
-            assert!(rank(pair[0] as f32) < rank(pair[1] as f32), "{pair:?}");
+            assert!(sort_key_wide(pair[0]) < sort_key_wide(pair[1]), "{pair:?}");
+            assert!(sort_key(pair[0] as f32) < sort_key(pair[1] as f32), "{pair:?}");
         }
-        assert_eq!((rank(-0.0), rank_wide(-0.0)), (rank(0.0), rank_wide(0.0)));
-        assert_eq!(rank(-f32::NAN), rank(f32::NAN));
+        assert_eq!((sort_key(-0.0), sort_key_wide(-0.0)), (sort_key(0.0), sort_key_wide(0.0)));
+        assert_eq!(sort_key(-f32::NAN), sort_key(f32::NAN));
     }
 }

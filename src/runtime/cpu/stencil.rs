@@ -165,5 +165,5 @@ impl StencilLaunch<'_> {
 }
 
 fn lines(start: *mut f32, line: usize) -> StridedBlock {
-    StridedBlock { start: start.cast(), line, lane: size_of::<f32>() }
+    StridedBlock { start: start.cast(), row_stride: line, lane: size_of::<f32>() }
 }

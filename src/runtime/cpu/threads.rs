@@ -139,7 +139,7 @@ impl JobRanges {
         }
     }
 
-    /// The latter half of the longest part, or all of one that is a single job.
+    /// Steals the latter half of the longest range, or all of one that is a single job.
     fn steal(&self) -> Option<Range<u32>> {
         loop {
             let parts = self.0.iter().map(|part| (part, part.get()));

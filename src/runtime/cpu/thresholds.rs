@@ -1,6 +1,6 @@
 //! The CPU backend's tuning numbers, in one place: what each decides, and what it was chosen by.
 //!
-//! Times are CPU milliseconds with and without the number, on the machine of `benches/HISTORY.md`.
+//! Times are CPU milliseconds without and with it, one after another on one machine.
 //! "Chosen by" tells the reason where no measurement is on record; a number with neither has none on record.
 
 use std::ops::Range;
@@ -261,11 +261,11 @@ pub const ATTENTION_SERIAL_MULTIPLY_ADDS: usize = 1 << 20;
 pub const WINOGRAD_FILTER_BYTES: usize = 16 << 20;
 /// Fewest filters.
 pub const WINOGRAD_MIN_FILTERS: usize = 8;
-/// Multiply-adds that copying an element of a window costs (measured; the figures are not on record).
+/// Multiply-adds that copying an element of a window costs; measured, the figures are not on record.
 pub const WINOGRAD_COPY_COST: usize = 6;
-/// Multiply-adds that transforming a tile of one channel or filter costs (measured; the figures are not on record).
+/// Multiply-adds that transforming a tile of one channel or filter costs; measured likewise.
 pub const WINOGRAD_TILE_COST: usize = 150;
-/// Multiply-adds that transforming a filter of one channel costs (measured; the figures are not on record).
+/// Multiply-adds that transforming a filter of one channel costs; measured likewise.
 pub const WINOGRAD_FILTER_COST: usize = 100;
 /// Tiles of a task. Chosen by: fewer where many channels fill the cache.
 pub const WINOGRAD_TASK_TILES: Range<usize> = 48..96;

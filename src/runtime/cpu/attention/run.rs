@@ -46,15 +46,15 @@ struct AttentionScratch {
     queries: *mut f32,
     scores: *mut f32,
     mask: *mut f32,
-    /// What the keys so far give.
+    /// The result over the keys so far.
     result: *mut f32,
-    /// What some keys give.
+    /// The result over some keys.
     partial: *mut f32,
-    /// Of each query, the greatest score so far.
+    /// The running maximum of each query's scores.
     running_max: *mut f32,
-    /// The sum of the scores' exponentials.
+    /// The running sum of the scores' exponentials.
     sum: *mut f32,
-    /// What is left of sums once scores turn out greater.
+    /// The factors that rescale sums to a new maximum.
     rescale: *mut f32,
 }
 
@@ -135,7 +135,7 @@ impl AttentionLaunch<'_> {
         for start in (0..end).step_by(layout.keys) {
             let keys = start..end.min(start + layout.keys);
             self.score(layout, block, &keys, scratch);
-            self.hide(layout, block, &keys, scratch);
+            self.apply_mask(layout, block, &keys, scratch);
             let weights = SoftmaxBlock {
                 scores: scratch.scores,
                 step: layout.scores,
@@ -149,14 +149,14 @@ impl AttentionLaunch<'_> {
             unsafe { softmax::online_softmax_update()(&weights) };
             self.add_values(layout, block, &keys, scratch);
         }
-        self.deliver(layout, block, scratch);
+        self.store_result(layout, block, scratch);
     }
 
     /// The block's queries, scaled; zeros up to a whole vector of queries.
     fn read_queries(&self, layout: &AttentionLayout, block: &QueryBlock, scratch: &AttentionScratch) {
         let depth = self.of.extents.depth;
         let lines =
-            StridedBlock { start: scratch.queries.cast(), line: layout.query, lane: size_of::<f32>() };
+            StridedBlock { start: scratch.queries.cast(), row_stride: layout.query, lane: size_of::<f32>() };
         (self.queries)(block.batch, block.rows.clone(), 0..depth, lines);
         for row in 0..layout.rows {
             // SAFETY: the room has so many lines, of which the first are written.
@@ -206,7 +206,7 @@ impl AttentionLaunch<'_> {
     }
 
     /// Does to scores what the mask says, and hides keys that come later.
-    fn hide(
+    fn apply_mask(
         &self,
         layout: &AttentionLayout,
         block: &QueryBlock,
@@ -222,7 +222,7 @@ impl AttentionLaunch<'_> {
         };
         if let Some((read, Mask { hides, .. })) = &self.mask {
             let lane = if *hides { size_of::<u8>() } else { size_of::<f32>() };
-            let lines = StridedBlock { start: scratch.mask.cast(), line: layout.scores, lane };
+            let lines = StridedBlock { start: scratch.mask.cast(), row_stride: layout.scores, lane };
             read(block.batch, keys.clone(), block.rows.clone(), lines);
             for key in keys.clone() {
                 let first = (key - keys.start) * layout.scores;
@@ -246,7 +246,7 @@ impl AttentionLaunch<'_> {
         }
     }
 
-    /// Adds what some keys give to the result.
+    /// Rescales the result and adds that of some keys.
     fn add_values(
         &self,
         layout: &AttentionLayout,
@@ -296,7 +296,7 @@ impl AttentionLaunch<'_> {
     }
 
     /// Divides the result by the sums and hands it on. What may look nowhere is zero.
-    fn deliver(&self, layout: &AttentionLayout, block: &QueryBlock, scratch: &AttentionScratch) {
+    fn store_result(&self, layout: &AttentionLayout, block: &QueryBlock, scratch: &AttentionScratch) {
         let AttentionSizes { columns, .. } = self.of.extents;
         for row in 0..block.rows.len() {
             // SAFETY: the rooms have so many rows; so has the output, and they are this thread's.
@@ -324,8 +324,11 @@ impl AttentionLaunch<'_> {
             }
         }
         if let ResultSink::Blocks(program) = &self.to {
-            let lines =
-                StridedBlock { start: scratch.result.cast(), line: layout.result, lane: size_of::<f32>() };
+            let lines = StridedBlock {
+                start: scratch.result.cast(),
+                row_stride: layout.result,
+                lane: size_of::<f32>(),
+            };
             program.run(block.batch, block.rows.clone(), 0..columns, lines);
         }
     }

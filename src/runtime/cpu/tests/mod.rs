@@ -142,7 +142,7 @@ fn difference(
 
 /// Square tiles are stored by non-temporal stores where their lines are whole cache lines.
 #[test]
-fn transposed_tiles_pass_the_cache_by() {
+fn transposing_tiles_store_non_temporally() {
     for (rows, cols, streams) in [(160usize, 128usize, true), (131, 77, false), (70, 144, true)] {
         let numbers = |count: usize, step: usize| (0..count).map(move |i| (i * step % 1009) as f32);
         let x = Tensor::from_vec(numbers(rows * cols, 7).collect(), [cols, rows], ());
@@ -162,7 +162,7 @@ fn transposed_tiles_pass_the_cache_by() {
 /// Whole rows are tiles without loops within, and large results of theirs are stored past the
 /// cache wherever their lines begin.
 #[test]
-fn rows_pass_the_cache_by() {
+fn large_rows_are_stored_non_temporally() {
     for (rows, cols, streams) in [(500usize, 331usize, true), (900, 512, true), (100, 331, false)] {
         let numbers: Vec<f32> = (0..rows * cols).map(|i| (i * 7 % 1009) as f32).collect();
         let x = Tensor::from_vec(numbers.clone(), [rows, cols], ());
@@ -290,7 +290,7 @@ fn pieces_of_rows_are_written_in_place() {
 
 /// Memory is prefetched for the next tile's inputs where there is something to compute meanwhile.
 #[test]
-fn costly_operations_ask_for_the_next_tile() {
+fn expensive_operations_prefetch_the_next_tile() {
     let numbers =
         |seed: i64| Tensor::from_vec((0..5000).map(|i| ((i * seed) % 97) as f32).collect(), [5000], ());
     let x = (numbers(7).tanh() * numbers(5) + numbers(3).exp()) / numbers(2);

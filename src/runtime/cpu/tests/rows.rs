@@ -11,7 +11,7 @@ use crate::tensor::rounding::Rounding;
 
 /// The exponentials of a softmax prefetch the whole of the next row, and nothing else does.
 #[test]
-fn exponentials_of_rows_ask_for_the_next_row() {
+fn exponentials_of_rows_prefetch_the_next_row() {
     let text = ramp(&[40, 1024]).softmax(1).plan().expect("a plan").kernels[0].source().expect("a text");
     let asks: Vec<&str> = text.lines().filter(|line| line.contains("prefetches the next")).collect();
     assert!(matches!(asks[..], [one] if one.contains("exp_below_sum")), "{text}");
@@ -40,7 +40,7 @@ fn passes_that_tell_no_lines_apart_are_one_loop() {
 
 /// What all rows have in common is found once, before the first.
 #[test]
-fn vectors_that_stay_are_loaded_before_the_rows() {
+fn row_invariant_vectors_are_loaded_before_the_rows() {
     let (x, weight, bias) = (ramp(&[40, 1024]), ramp(&[1024]), ramp(&[1024]));
     let opts = NormOpts { weight: Some(weight), bias: Some(bias), ..NormOpts::default() };
     let y = x.layer_norm([1024], opts);
@@ -156,7 +156,7 @@ fn reductions_of_lines_take_one_step() {
 
 /// Pointers to rows advance with them, also where the loops around start again.
 #[test]
-fn pointers_follow_rows_through_several_loops() {
+fn pointers_advance_with_rows_through_several_loops() {
     let x = ramp(&[6, 7, 1024]);
     for y in [x.permute([1, 0, 2]).softmax(-1), x.narrow(1, 1, 5).softmax(-1), x.softmax(-1)] {
         let (kernel, text) = kernel(&y);
@@ -169,7 +169,7 @@ fn pointers_follow_rows_through_several_loops() {
 
 /// Rows of which some are not there are loaded where they are.
 #[test]
-fn padded_rows_do_not_follow() {
+fn pointers_to_padded_rows_are_recomputed() {
     let (kernel, text) = kernel(&ramp(&[20, 1024]).pad(&[3, 3], 0.0).softmax(-1));
     let (_, rows) = text.split_once("for i0").expect("a loop over rows");
     assert_eq!(rows.matches("= load").count(), 1, "{text}");
@@ -195,7 +195,7 @@ fn sums_of_rows_found_by_index_find_where_to_write_each_time() {
 /// exponentials, also where rows begin inside of cache lines, and where the loops around
 /// start again.
 #[test]
-fn products_of_rows_go_along_with_the_next() {
+fn products_of_rows_are_deferred_to_the_next() {
     let large = ramp(&[4, 20, 1024]);
     let each = [[80, 1024], [80, 1000], [50, 1999], [12, 12000]].map(|shape| ramp(&shape).softmax(1));
     let deferred = |text: &str| text.matches("deferred ").count();
@@ -306,7 +306,7 @@ fn polynomials_with_constant_coefficients_are_one_loop() {
 
 /// A product that something else follows stays where it is.
 #[test]
-fn products_that_do_not_end_a_row_stay() {
+fn products_that_do_not_end_a_row_are_not_deferred() {
     let x = ramp(&[80, 1024]);
     for y in [x.softmax(1) + &x, x.softmax(1).exp(), x.log_softmax(1)] {
         let (kernel, text) = kernel(&y);

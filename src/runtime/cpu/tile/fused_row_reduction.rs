@@ -64,7 +64,7 @@ fn fused(program: &TileProgram, instr: &Instr, number: u32) -> Option<Instr> {
     }
 }
 
-/// Whether results that are written row by row leave a slot's values for the lines that
+/// Whether results that are written row by row leave a slot's values for the rows that
 /// follow: where they are disjoint, or replace one value each that has been read.
 fn preserves(program: &TileProgram, read: FrameSlot, written: FrameSlot) -> bool {
     let (before, after) = (scratch_range(program, read), scratch_range(program, written));

@@ -1,4 +1,4 @@
-//! Loops of a pass that are one loop (loop collapsing; Polychronopoulos, "Loop coalescing: a
+//! Loop collapsing: two loops of a pass become one (Polychronopoulos, "Loop coalescing: a
 //! compiler transformation for parallel machines", 1987).
 
 use crate::runtime::cpu::tile::program::{
@@ -8,7 +8,7 @@ use crate::runtime::cpu::tile::program::{
 use crate::runtime::cpu::tile::strength_reduction::is_pointer_load;
 
 /// Makes one loop of a pass's rows and columns where all it touches is contiguous from
-/// the end of a line to the start of the next. Other passes of the level may tell the lines apart: what a
+/// the end of a row to the start of the next. Other passes of the level may tell the rows apart: what a
 /// group's channels are multiplied by, but not what the group's mean is of.
 pub fn collapse_loops(program: &mut TileProgram) {
     // Threads share the points of the level that all passes over it have.

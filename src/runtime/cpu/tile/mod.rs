@@ -5,7 +5,7 @@
 //! another. The axes of the kernel's other levels and the rest of their own
 //! are loops around the tile (outer levels) or inside of it (deeper levels),
 //! and a value is a scalar, a vector or a whole tile according to the axes it
-//! varies along (`Shape`). Which axis becomes the columns decides the form:
+//! varies along (`TileShape`). Which axis becomes the columns decides the form:
 //!
 //! - level 0: elementwise kernels; with deeper levels, *vertical* reductions,
 //!   which loop over row elements and accumulate lane by lane;
@@ -14,8 +14,8 @@
 //!   streamed by chunks, and each stage computes again what it needs.
 //!
 //! Compilation resolves everything but addresses: `space` merges axes,
-//! `tiling` picks the tile's axes, `build` emits steps, `registers`
-//! gives values places in scratch memory, `run` interprets.
+//! `tiling` picks the tile's axes, `build` emits instructions, `registers`
+//! allocates scratch memory, `run` interprets. Passes on the way each have a file.
 
 pub mod analysis;
 mod build;

@@ -11,7 +11,7 @@ pub enum WorkPartition {
     /// So many iterations of level 1 a job, whose partial states are then
     /// combined in order.
     ReductionRows(usize),
-    /// So many jobs that divide an axis along which points of a scatter
+    /// So many jobs that divide an axis along which writes of a scatter
     /// never conflict.
     ConflictFree(usize),
 }

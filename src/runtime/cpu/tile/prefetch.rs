@@ -7,13 +7,13 @@ use crate::runtime::cpu::tile::program::{
 };
 
 /// A part of what the next tile will read of an operand, to be prefetched while
-/// a line of this one is at work: memory would idle, and
+/// a row of this one is at work: memory would idle, and
 /// hardware prefetches no more than the page at hand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowPrefetch {
     /// Which operand.
     pub operand: usize,
-    /// Bytes from its line to what is prefetched.
+    /// Bytes from its row to what is prefetched.
     pub distance: usize,
     /// How many bytes are.
     pub bytes: usize,
@@ -30,7 +30,7 @@ pub enum OpPrefetch {
     At(FrameSlot, usize),
 }
 
-/// Lets costly operations of tiles that go along their columns prefetch an input of the next
+/// Lets expensive operations of tiles that go along their columns prefetch an input of the next
 /// tile each: the others wait for memory, and memory would idle.
 pub fn insert_prefetch_along_columns(program: &mut TileProgram) {
     let Some(col) = program.col.filter(|&col| program.loops[0].last().is_some_and(|l| l.axis == col)) else {
@@ -45,7 +45,7 @@ pub fn insert_prefetch_along_columns(program: &mut TileProgram) {
     });
 }
 
-/// Lets costly operations of the last pass over rows that no tile holds prefetch the next row
+/// Lets expensive operations of the last pass over rows that no tile holds prefetch the next row
 /// where the cache keeps rows from pass to pass, and else for what follows in this one.
 pub fn insert_prefetch_in_last_pass(program: &mut TileProgram) {
     let Some(&down) = program.loops[0].iter().rev().find(|l| l.trip_count() > 1) else { return };
@@ -96,9 +96,9 @@ fn assign_prefetches(body: &mut LoopBody, distance: impl Fn(&TileLoad) -> Option
     }
 }
 
-/// Shares each input's next rows among the instructions that go through its present
-/// ones row by row, or leaves them to one that prefetches while it computes, in tiles that go
-/// on along their rows; `large` where caches do not hold what the program moves.
+/// Divides the prefetch of each input's next rows among the instructions that read its present
+/// ones row by row, or leaves them to one that prefetches while it computes, in tiles that advance
+/// along their rows; `large` where caches do not hold what the program moves.
 pub fn insert_prefetch_of_rows(program: &mut TileProgram, large: bool) {
     let loads = loads(program).filter(|load| follows(program, load));
     let slots: Vec<(FrameSlot, bool)> =
@@ -125,7 +125,7 @@ pub fn insert_prefetch_of_rows(program: &mut TileProgram, large: bool) {
 }
 
 /// Whether tiles at a load, together with those that lie beside it, leave nothing between
-/// their lines.
+/// their rows.
 fn covers(program: &TileProgram, load: &TileLoad) -> bool {
     let apart = |load: &TileLoad| program.stride_along(load.address, program.row);
     let beside = |other: &&TileLoad| other.memory == load.memory && apart(other) == apart(load);
@@ -133,8 +133,8 @@ fn covers(program: &TileProgram, load: &TileLoad) -> bool {
     beside * program.tile.1 as i64 >= apart(load)
 }
 
-/// Tells loads of square tiles, whose rows are pieces of memory's, where the next
-/// tile's are.
+/// Lets loads of transposing tiles, whose rows are parts of memory's, prefetch the next
+/// tile.
 pub fn insert_prefetch_of_transposed(program: &mut TileProgram) {
     let Some(inner) = program.loops[0].last().copied() else { return };
     let TileProgram { bodies, addresses, .. } = program;
@@ -148,7 +148,7 @@ pub fn insert_prefetch_of_transposed(program: &mut TileProgram) {
     }
 }
 
-/// Tells loads that convert all of a tile at once where the next tile's are, if those follow.
+/// Lets loads that convert all of a tile at once prefetch the next tile, if it follows.
 pub fn insert_prefetch_of_converted(program: &mut TileProgram) {
     let (rows, cols) = program.tile;
     let (row, col) = (program.row, program.col);
@@ -168,7 +168,7 @@ pub fn insert_prefetch_of_converted(program: &mut TileProgram) {
     }
 }
 
-/// Tells loads of every second element, third and so on where those of the next tile are:
+/// Lets loads of every second element, third and so on prefetch the next tile:
 /// a tile of theirs is longer than what hardware prefetches.
 pub fn insert_prefetch_of_strided(program: &mut TileProgram) {
     let Some(inner) = program.loops[0].last().copied() else { return };
@@ -214,7 +214,7 @@ struct Reader<'p> {
     prefetch: &'p mut Option<RowPrefetch>,
     /// Which operand the slot is.
     operand: usize,
-    /// Bytes from one of its lines to the next.
+    /// Bytes from one of its rows to the next.
     row_stride: usize,
     /// Whether its loop prefetches while it computes.
     prefetches: bool,
@@ -265,7 +265,7 @@ mod tests {
     use crate::tensor::pool::AvgPoolOpts;
     use crate::tensor::slicing::r;
 
-    /// What the costly operations of a kernel's passes prefetch, in bytes after what is at work.
+    /// What the expensive operations of a kernel's passes prefetch, in bytes after what is at work.
     fn prefetched(y: &Tensor) -> Vec<usize> {
         let report = y.plan().expect("a plan");
         let program = compile(report.kernels[0].work().kernel().expect("a kernel"), 1);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn strided_loads_ask_for_the_next_tile_unless_windows_share_it() {
+    fn strided_loads_prefetch_the_next_tile_unless_windows_share_it() {
         let image = Tensor::from_vec(vec![1f32; 2 * 64 * 64], [2, 64, 64], ());
         let apart = strided(&(image.i((.., .., r(0, 64).step(2))) * 2.0));
         assert!(!apart.is_empty() && apart.iter().all(|&distance| distance > 0), "{apart:?}");
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_pass_over_rows_asks_for_the_next_row_if_caches_keep_it() {
+    fn the_last_pass_over_rows_prefetches_the_next_row_if_caches_keep_it() {
         let norm = |shape: [usize; 4], groups| {
             let input =
                 |shape: &[usize]| Tensor::from_vec(vec![1f32; shape.iter().product()], shape.to_vec(), ());

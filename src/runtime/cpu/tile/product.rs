@@ -30,7 +30,7 @@ pub struct StridedBlock {
     /// The first element.
     pub start: *mut u8,
     /// Elements from a row to the next.
-    pub line: usize,
+    pub row_stride: usize,
     /// Bytes of an element.
     pub lane: usize,
 }
@@ -100,9 +100,9 @@ impl BlockLaunch<'_> {
                 let mut at = along.start;
                 while at < along.end {
                     let cols = seek(program, frame, along_axes, at, cols.min(along.end - at));
-                    let element = (line - lines.start) * block.line + (at - along.start);
+                    let element = (line - lines.start) * block.row_stride + (at - along.start);
                     let start = block.start.wrapping_add(element * block.lane);
-                    frame.block = MatrixBlock { start, line: block.line };
+                    frame.block = MatrixBlock { start, row_stride: block.row_stride };
                     frame.jump(program, body, rows, cols);
                     self.prefetch(frame, body, rows);
                     self.launch.run_hoisted(frame, body, 0);
@@ -116,7 +116,7 @@ impl BlockLaunch<'_> {
         micro::nt_fence();
     }
 
-    /// OpPrefetch for what the tile some lines on will read: a block's rows are
+    /// Prefetches what the tile some lines on will read: a block's rows are
     /// short pieces of memory's, too short for hardware to prefetch.
     fn prefetch(&self, frame: &Frame, body: &LoopBody, lines: usize) {
         let next = self.program.lines.last().copied();

@@ -1,6 +1,6 @@
 //! What a compiled tile program consists of.
 //!
-//! Steps refer to addresses, slots and bodies by number; extents, strides and
+//! Instructions refer to addresses, slots and bodies by number; extents, strides and
 //! offsets are in tables apart from them.
 
 use smallvec::SmallVec;
@@ -120,12 +120,12 @@ pub struct IndexTerm {
 
 /// How the elements along a row of a tile lie in memory.
 #[derive(Clone, Copy, Debug)]
-pub enum RowLayout<Contiguous> {
+pub enum RowLayout<F> {
     /// One after another.
-    Contiguous(Contiguous),
+    Contiguous(F),
     /// At equal distances.
     Strided(StridedFn),
-    /// Lines are one after another, elements of a line are not.
+    /// Rows are one after another, elements of a row are not.
     Transposed(TransposeFn),
 }
 
@@ -157,9 +157,9 @@ pub struct TileLoad {
     pub batched: Option<BatchedRowsFn>,
     /// Conditions under which the elements are there; 0 elsewhere.
     pub bounds: SmallVec<[RangePredicate; 2]>,
-    /// Computed conditions, scalars or one per line.
+    /// Computed conditions, scalars or one per row.
     pub masks: SmallVec<[(FrameSlot, TileShape); 1]>,
-    /// Computed parts of the address, scalars or one per line.
+    /// Computed parts of the address, scalars or one per row.
     pub indices: SmallVec<[IndexTerm; 1]>,
 }
 
@@ -173,7 +173,7 @@ impl TileLoad {
 /// A load whose address or condition is computed element by element.
 #[derive(Clone, Debug)]
 pub struct Gather {
-    /// All but how lines lie.
+    /// All but how rows lie.
     pub load: TileLoad,
     /// Positions in memory, `I64`, as wide as the result.
     pub positions: FrameSlot,
@@ -213,7 +213,7 @@ pub struct DestForwarding {
     pub store: TileStore,
     /// What that instruction, and where it matters any after it, reads.
     pub operands: SmallVec<[FrameSlot; MAX_OPERANDS]>,
-    /// Whether memory between its lines is left to other kernels.
+    /// Whether memory between its rows is left to other kernels.
     pub partial_rows: bool,
 }
 
@@ -236,7 +236,7 @@ pub struct RowwiseOp {
     pub shape: TileShape,
     /// What to prefetch.
     pub prefetch: Option<RowPrefetch>,
-    /// Whether the loop itself does, while it computes; else it is done after each line.
+    /// Whether the loop itself does, while it computes; else it is done after each row.
     pub prefetches: bool,
     /// A store of the result whose rows have gaps between them, which may be written in place.
     pub forwarding: Option<Box<DestForwarding>>,
@@ -247,7 +247,7 @@ pub struct RowwiseOp {
 }
 
 impl RowwiseOp {
-    /// A micro-op over the lines of a shape that prefetches nothing.
+    /// A micro-op over the rows of a shape that prefetches nothing.
     pub fn new(
         function: MicroFn,
         name: &'static str,
@@ -277,14 +277,14 @@ impl RowwiseOp {
 /// From an operand's row to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowStride {
-    /// By so many bytes, however long a line is.
+    /// By so many bytes, however long a row is.
     Bytes(usize),
-    /// By a line of elements of so many bytes.
+    /// By a row of elements of so many bytes.
     Dense(usize),
 }
 
 impl RowStride {
-    /// The bytes, for lines of so many elements.
+    /// The bytes, for rows of so many elements.
     pub fn bytes(self, cols: usize) -> usize {
         match self {
             RowStride::Bytes(bytes) => bytes,
@@ -313,7 +313,7 @@ pub struct Scatter {
     pub shape: TileShape,
     /// Bytes of one in a register.
     pub lane: usize,
-    /// Bytes from a line of the value to the next where they are read in place; else rows
+    /// Bytes from a row of the value to the next where they are read in place; else rows
     /// follow each other.
     pub row_stride: Option<usize>,
     /// Positions along the scattered axis.

@@ -1,13 +1,13 @@
-//! Places in scratch memory for values, so that what live_ranges at once is near.
+//! Register allocation: offsets in scratch memory by live range, so that what is live at once is near.
 
 use crate::runtime::cpu::tile::program::{SlotInfo, SlotStorage, TileShape};
 
-/// When a slot's value exists, in counted steps, and how large it is.
+/// A slot's live range, in counted instructions, and how large it is.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveRange {
-    /// The step that defines it.
+    /// The instruction that defines it.
     pub start: u32,
-    /// The first step that no longer needs it.
+    /// The first instruction that no longer needs it.
     pub end: u32,
     /// How many bodies were open where it was defined.
     pub depth: usize,

@@ -1,13 +1,14 @@
-//! The product that ends a row along with a loop of the next one (software pipelining; Lam,
-//! "Software pipelining: an effective scheduling technique for VLIW machines", 1988).
+//! Software pipelining: the product that ends a row runs along with a loop of the next one.
+//!
+//! Lam, "Software pipelining: an effective scheduling technique for VLIW machines", 1988.
 
 use crate::runtime::cpu::micro::MicroFn;
 use crate::runtime::cpu::tile::program::{FrameSlot, Instr, SlotStorage, TileProgram, trip_count};
 
-/// Bytes of a page: cache lines with one place within it hinder each other.
+/// Bytes of a page: cache lines at one offset within it conflict in the cache.
 const PAGE: usize = 4096;
 
-/// A product of a line and a number that is left for a loop of the next iteration, where it
+/// A product of a row and a scalar, deferred to a loop of the next iteration, where it
 /// writes a store's values in place.
 #[derive(Clone, Debug)]
 pub struct PipelinedProduct {
@@ -19,11 +20,11 @@ pub struct PipelinedProduct {
     pub to: FrameSlot,
     /// The number.
     pub number: FrameSlot,
-    /// The line, which is swapped with the next iteration's.
+    /// The row, which is swapped with the next iteration's.
     pub buffers: [FrameSlot; 2],
 }
 
-/// Puts the product that ends an iteration of level 0 off until the next one's computes what a
+/// Defers the product that ends an iteration of level 0 until the next one's computes what a
 /// product reads, where that has a loop for both. What it reads is double-buffered: swapped between two
 /// registers; the kernel has no other output, so nothing makes them point at memory.
 pub fn defer_last_product(program: &mut TileProgram) {
@@ -42,7 +43,7 @@ pub fn defer_last_product(program: &mut TileProgram) {
     program.bodies.push(body);
 }
 
-/// A product that can be deferred, but for the second place of the line it reads.
+/// A product that can be deferred, but for the second buffer of the row it reads.
 fn deferrable_product(instr: &Instr) -> Option<PipelinedProduct> {
     let (non_temporal, to, [line, number, ..]) = match instr {
         Instr::Rowwise(op) if op.forwarding.is_none() => {
@@ -63,8 +64,8 @@ fn can_overlap(instr: &Instr, slot: FrameSlot) -> bool {
     }
 }
 
-/// A second register like another. Both have places of their own: one of them live_ranges from each
-/// iteration to the next, while others are written.
+/// A double buffer: a second register like another. Both have storage of their own: one of them
+/// lives from each iteration to the next, while others are written.
 fn double_buffer(program: &mut TileProgram, slot: FrameSlot) -> FrameSlot {
     let other = FrameSlot(program.slots.len() as u32);
     let info = program.slots[slot.0 as usize];

@@ -32,7 +32,7 @@ pub fn by_level(kernel: &Kernel) -> Vec<AxisGroup> {
     (0..=kernel.depth()).map(level).collect()
 }
 
-/// The address that a level's axes are ordered by: of the main store for the
+/// The access that defines a level's layout, by which its axes are ordered: the main store for the
 /// grid, of the largest load for rows whose order does not matter. Points whose writes may conflict in a
 /// scatter lie along the scattered axis.
 fn layout_access(kernel: &Kernel, level: u8) -> Option<Affine> {
@@ -119,7 +119,7 @@ pub fn regroup(kernel: &Kernel, groups: &[AxisGroup], roots: &[ExprId]) -> (Kern
     (result, roots.iter().map(|&root| number(root)).collect())
 }
 
-/// The value that a store takes: a store rounds to a 16-bit float by itself.
+/// The value before rounding: a store rounds to a 16-bit float by itself.
 pub fn unrounded_value(kernel: &Kernel, store: &KernelStore) -> ExprId {
     let mut value = store.value;
     while let Expr::Cast(x) = *kernel.expr(value)

@@ -1,4 +1,4 @@
-//! Pointers that each iteration increments instead of recomputing them (pointer strength reduction; Allen,
+//! Pointer strength reduction: a loop increments pointers instead of recomputing them (Allen,
 //! Cocke and Kennedy, "Reduction of operator strength", 1981).
 
 use crate::base::DType;

@@ -22,7 +22,7 @@ pub struct TilePlan {
     pub level: u8,
     /// The axis of rows, of the same level or of the next lower one.
     pub row: Option<AxisId>,
-    /// Whether a tile holds all columns and their level has no other axis, so
+    /// Whether a tile has full rows and their level has no other axis, so
     /// that values stay from one pass over it to the next.
     pub full_rows: bool,
     /// Rows of a tile.
@@ -31,7 +31,7 @@ pub struct TilePlan {
     pub min_rows: usize,
     /// Columns of a tile, where something decides them beforehand.
     pub cols: Option<usize>,
-    /// Whether tiles are squares, since a load is contiguous along their rows.
+    /// Whether tiles transpose, since a load is contiguous along their rows.
     pub transposing: bool,
 }
 
@@ -144,7 +144,7 @@ fn cost(kernel: &Kernel, level: u8) -> f64 {
     for node in &kernel.exprs {
         let points = kernel.points(node.level) as f64;
         // A dispatch costs as much as some forty elements, a row of a tile of
-        // several ten; a reduction begins and ends for each line, if lines are not reduced together.
+        // several ten; a reduction begins and ends for each row, if rows are not reduced together.
         cost += match &node.expr {
             Expr::Reduce(monoid, _) if node.level < level => {
                 let together = short
@@ -194,7 +194,7 @@ fn choose_rows(kernel: &Kernel, facts: &ExprFacts, tiling: &mut TilePlan) {
         }
         return;
     }
-    // Tiles across would change the order in which writes conflict.
+    // A transposing tile would change the order of conflicting writes.
     let conflict_axes = kernel.scatter.iter().flat_map(|scatter| &scatter.axes);
     if kernel.depth() == 0
         && conflict_axes.filter(|&&axis| extent(kernel, axis) > 1).count() < 2
@@ -226,7 +226,7 @@ fn choose_rows(kernel: &Kernel, facts: &ExprFacts, tiling: &mut TilePlan) {
     }
 }
 
-/// The axis along which the most is the same that columns compute, where that is at least half of
+/// The axis along which most of what columns compute is invariant, where that is at least half of
 /// what they compute.
 fn row_invariant_axis(kernel: &Kernel, facts: &ExprFacts, col: AxisId) -> Option<AxisId> {
     if kernel.depth() > 0 || kernel.scatter.is_some() {

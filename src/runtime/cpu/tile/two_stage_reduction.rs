@@ -8,7 +8,7 @@ use crate::runtime::cpu::tile::analysis::{LEVELS, analyze};
 use crate::runtime::cpu::tile::tiling::multi_pass;
 
 /// The kernel, whose axes are in order, with its deepest reductions in two stages; `None` where
-/// lines are long or few, or something else happens along them.
+/// rows are long or few, or something else happens along them.
 pub fn in_two_stages(kernel: &Kernel) -> Option<Kernel> {
     let depth = kernel.depth();
     let axes: Vec<AxisId> = kernel.level_axes(depth).collect();

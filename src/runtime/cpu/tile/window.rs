@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
-use crate::runtime::cpu::memory::BufferView;
+use crate::runtime::cpu::memory::MemoryView;
 use crate::runtime::cpu::micro::{self, BatchedRowsFn, LaneType, MAX_OPERANDS, MicroFn, RowBatch, StridedFn};
 use crate::runtime::cpu::thresholds::{BATCHED_ROW_COLUMNS, WINDOW_FEW_ROWS, WINDOW_PREFETCH_MAX_STRIDE};
 use crate::runtime::cpu::tile::product::StridedBlock;
@@ -155,7 +155,7 @@ impl Window {
     /// block is writable.
     pub unsafe fn write(
         &self,
-        memory: BufferView,
+        memory: MemoryView,
         batch: usize,
         lines: Range<usize>,
         along: Range<usize>,
@@ -179,7 +179,7 @@ impl Window {
                 }
                 _ => values = values_at(&self.lines, line, &start),
             }
-            let to = block.start.wrapping_add((line - lines.start) * block.line * block.lane);
+            let to = block.start.wrapping_add((line - lines.start) * block.row_stride * block.lane);
             if let Some(reach) = &reach {
                 self.find_partial(&values, reach, &mut partial);
             }
@@ -244,8 +244,8 @@ impl Window {
         }
     }
 
-    /// OpPrefetch for a patch so far behind one.
-    fn prefetch(&self, memory: BufferView, line: &AffineValues, patch: &Patch, distance: i64) {
+    /// Prefetches a patch so far behind one.
+    fn prefetch(&self, memory: MemoryView, line: &AffineValues, patch: &Patch, distance: i64) {
         let size = self.dtype.size();
         for row in 0..patch.rows {
             let first = line.address + patch.values.address + distance + row as i64 * self.pitch();
@@ -330,7 +330,7 @@ impl Window {
     #[inline]
     unsafe fn copy(
         &self,
-        memory: BufferView,
+        memory: MemoryView,
         line: &AffineValues,
         partial: &[bool],
         patch: &Patch,
@@ -478,8 +478,8 @@ mod tests {
             let along = range(&window.along, ends[2], ends[3]);
             let batch = size(&window.batch) - 1;
             let mut block = vec![-1; lines.len() * along.len()];
-            let input = BufferView { start: memory.as_ptr().cast_mut().cast(), bytes: 4 * memory.len() };
-            let to = StridedBlock { start: block.as_mut_ptr().cast(), line: along.len(), lane: 4 };
+            let input = MemoryView { start: memory.as_ptr().cast_mut().cast(), bytes: 4 * memory.len() };
+            let to = StridedBlock { start: block.as_mut_ptr().cast(), row_stride: along.len(), lane: 4 };
             // SAFETY: no step leads out of the memory; the block has as many elements.
             unsafe { window.write(input, batch, lines.clone(), along.clone(), to) };
             let mut expected = Vec::new();

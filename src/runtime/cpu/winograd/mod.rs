@@ -50,7 +50,7 @@ impl Winograd {
         }
         let found = find(kernel, contraction)?;
         let extents = found.extents(kernel, contraction);
-        (extents.window == [3, 3] && pays(&extents))
+        (extents.window == [3, 3] && is_profitable(&extents))
             .then(|| Winograd::new(kernel, contraction, &found, extents))?
     }
 
@@ -113,7 +113,7 @@ impl Program for Winograd {
 
 /// Whether the transforms cost less than the products and the copies of windows that they save.
 /// Costs are in multiply-adds of a product; those of transforms and copies were measured.
-fn pays(extents: &ConvolutionExtents) -> bool {
+fn is_profitable(extents: &ConvolutionExtents) -> bool {
     let ConvolutionExtents { images, channels, filters, rows, cols, .. } = *extents;
     let many = |factors: &[usize]| factors.iter().fold(1usize, |product, &x| product.saturating_mul(x));
     let [down, across] = extents.tiles();

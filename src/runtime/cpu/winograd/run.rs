@@ -71,7 +71,7 @@ struct WinogradLaunch<'a> {
 unsafe impl Sync for WinogradLaunch<'_> {}
 
 /// Scratch memory of a task.
-struct WinogradScratch {
+struct TaskBuffers {
     /// A few channels' rows of the input.
     input: *mut f32,
     /// Transformed inputs: by product, channel and tile.
@@ -121,7 +121,7 @@ impl WinogradLayout {
     }
 
     /// Calls `body` with room for tasks, inputs zero.
-    fn with_scratch(&self, body: impl FnOnce(&WinogradScratch)) {
+    fn with_scratch(&self, body: impl FnOnce(&TaskBuffers)) {
         let block = self.filters * 4 * self.tiles;
         let sizes = [
             // Of short rows as many tiles are read as a transform computes.
@@ -140,7 +140,7 @@ impl WinogradLayout {
             });
             // SAFETY: the room is as large.
             unsafe { input.write_bytes(0, sizes[0]) };
-            body(&WinogradScratch { input, factors, products, pair, block });
+            body(&TaskBuffers { input, factors, products, pair, block });
         });
     }
 }
@@ -174,7 +174,8 @@ impl WinogradLaunch<'_> {
         threads::parallel_for(filters.div_ceil(WINOGRAD_FILTERS_PER_JOB), |job| {
             let some = job * WINOGRAD_FILTERS_PER_JOB..filters.min((job + 1) * WINOGRAD_FILTERS_PER_JOB);
             scratch::with(some.len() * 9 * channels, |lines: *mut f32| {
-                let block = StridedBlock { start: lines.cast(), line: 9 * channels, lane: size_of::<f32>() };
+                let block =
+                    StridedBlock { start: lines.cast(), row_stride: 9 * channels, lane: size_of::<f32>() };
                 taps(self.batch, some.clone(), 0..9 * channels, block);
                 for filter in some.clone() {
                     let from = lines.wrapping_add((filter - some.start) * 9 * channels);
@@ -227,7 +228,7 @@ impl WinogradLaunch<'_> {
         parts
     }
 
-    fn task(&self, grid: &TaskGrid, layout: &WinogradLayout, task: usize, scratch: &WinogradScratch) {
+    fn task(&self, grid: &TaskGrid, layout: &WinogradLayout, task: usize, scratch: &TaskBuffers) {
         let ConvolutionExtents { channels, filters, .. } = self.of.extents;
         let parts = self.parts(grid, task);
         for part in &parts {
@@ -252,7 +253,7 @@ impl WinogradLaunch<'_> {
         layout: &WinogradLayout,
         part: &TileRegion,
         channels: Range<usize>,
-        scratch: &WinogradScratch,
+        scratch: &TaskBuffers,
     ) {
         let ConvolutionExtents { images, rows, cols, .. } = self.of.extents;
         let image = self.batch * images + part.image;
@@ -263,7 +264,8 @@ impl WinogradLaunch<'_> {
         let (runs, length) = if whole { (1, height * width) } else { (height, width) };
         for run in 0..runs {
             let start = scratch.input.wrapping_add(run * layout.row);
-            let block = StridedBlock { start: start.cast(), line: layout.channel, lane: size_of::<f32>() };
+            let block =
+                StridedBlock { start: start.cast(), row_stride: layout.channel, lane: size_of::<f32>() };
             let from = (top + run) * (cols + 2) + left;
             (self.read)(image, channels.clone(), from..from + length, block);
         }
@@ -286,7 +288,7 @@ impl WinogradLaunch<'_> {
         layout: &WinogradLayout,
         part: &TileRegion,
         channels: Range<usize>,
-        scratch: &WinogradScratch,
+        scratch: &TaskBuffers,
     ) {
         self.read_inputs(layout, part, channels.clone(), scratch);
         let transform = winograd::input();
@@ -309,13 +311,7 @@ impl WinogradLaunch<'_> {
     }
 
     /// The 16 products of some filters with a task's inputs.
-    fn multiply(
-        &self,
-        layout: &WinogradLayout,
-        some: &Range<usize>,
-        tiles: usize,
-        scratch: &WinogradScratch,
-    ) {
+    fn multiply(&self, layout: &WinogradLayout, some: &Range<usize>, tiles: usize, scratch: &TaskBuffers) {
         let ConvolutionExtents { channels, filters, .. } = self.of.extents;
         let step = |step: usize| move |product: usize| (product * step) as isize;
         let [a, b, c] = [channels * filters, layout.factors, layout.products].map(step);
@@ -353,7 +349,7 @@ impl WinogradLaunch<'_> {
         layout: &WinogradLayout,
         part: &TileRegion,
         some: &Range<usize>,
-        scratch: &WinogradScratch,
+        scratch: &TaskBuffers,
     ) {
         let ConvolutionExtents { images, rows, cols, .. } = self.of.extents;
         let image = self.batch * images + part.image;
@@ -378,12 +374,12 @@ impl WinogradLaunch<'_> {
             self.from_windows(part.image, some, &outputs, start, filter_step, row_step);
         }
         if let ResultSink::Blocks(program) = &self.to {
-            self.hand_on(program, image, some, &outputs, start, filter_step as usize);
+            self.store_block(program, image, some, &outputs, start, filter_step as usize);
         }
     }
 
     /// Gives a block of outputs to the program that reads them.
-    fn hand_on(
+    fn store_block(
         &self,
         program: &BlockLaunch<'_>,
         image: usize,
@@ -396,7 +392,7 @@ impl WinogradLaunch<'_> {
         let width = outputs.cols.len();
         let block = |row: usize| {
             let start = start.wrapping_add((row - outputs.rows.start) * width);
-            StridedBlock { start: start.cast(), line, lane: size_of::<f32>() }
+            StridedBlock { start: start.cast(), row_stride: line, lane: size_of::<f32>() }
         };
         let Range { start: top, end } = outputs.rows;
         if width == cols {

@@ -26,8 +26,8 @@ use crate::runtime::cpu::tile::tiling::TilePlan;
 pub struct Patterns {
     /// Whether an expression is computed only inside of others.
     pub absorbed: Vec<bool>,
-    /// Whether a load is used by nothing but operations, a scatter or a store, which may go line
-    /// by line.
+    /// Whether a load is used by nothing but operations, a scatter or a store, which may go row
+    /// by row.
     pub operands: Vec<bool>,
     /// What the loop of an expression absorbs.
     loops: Vec<Option<Pattern>>,
@@ -188,7 +188,7 @@ impl PatternMatcher<'_> {
         (repeated && found.iter().all(|(at, _)| !patterns.absorbed[at.index()])).then_some(found)
     }
 
-    /// Whether a tile has several lines that are reduced together in less time than one by one.
+    /// Whether a tile has several rows that are reduced together in less time than one by one.
     fn batches_rows(&self) -> bool {
         self.tiling.row.is_some() && self.tiling.cols.is_some_and(|cols| cols < SHORT_REDUCED_ROW)
     }

@@ -1,4 +1,4 @@
-//! Steps that load and store.
+//! Instructions that load and store.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -29,7 +29,7 @@ impl ProgramBuilder<'_> {
             guard.masks.iter().map(|&m| self.with_shape(m)).collect();
         let indices = self.indices(access);
         let varying = masks.iter().map(|m| m.1).chain(indices.iter().map(|i| i.shape));
-        // Along a line everything computed must be constant for a plain load.
+        // Along a row everything computed must be constant for a plain load.
         let along_line = if shape == TileShape::Full { TileShape::Column } else { shape };
         let gathers =
             varying.fold(TileShape::Scalar, TileShape::union).without(TileShape::Full.without(along_line));
@@ -95,7 +95,7 @@ impl ProgramBuilder<'_> {
     }
 
     /// What an index of a load is the sum of. One that the rows of a tile have one part of and
-    /// the columns the other is never computed: the load adds what it finds for a line to where
+    /// the columns the other is never computed: the load adds what it finds for a row to where
     /// it starts.
     pub(super) fn summands(&self, part: &Dynamic) -> SmallVec<[ExprId; 2]> {
         let mut found: SmallVec<[ExprId; 2]> = smallvec![part.index];
@@ -115,7 +115,7 @@ impl ProgramBuilder<'_> {
         found
     }
 
-    /// Whether a tile's rows are read where they lie, apart from each other, by
+    /// Whether a tile's rows are read in place, with gaps between them, by
     /// operations that go row by row, or a scatter.
     fn reads_in_place(
         &self,
@@ -165,7 +165,7 @@ impl ProgramBuilder<'_> {
     }
 
     /// The strides of an address from row to row and along a row, for values
-    /// of a shape; lines of one element count as contiguous.
+    /// of a shape; rows of one element count as contiguous.
     fn strides_of(&self, address: AddressId, shape: TileShape) -> (i64, i64) {
         let strides = &self.addresses[address.0 as usize].strides;
         let along = |axis: Option<crate::kernel::AxisId>| axis.map_or(0, |axis| strides[axis.index()]);
@@ -184,7 +184,7 @@ impl ProgramBuilder<'_> {
         store.shape == TileShape::Full && self.tiling.cols.is_none_or(|cols| cols as i64 != apart)
     }
 
-    /// Whether so many tiles beside each other leave nothing between their lines.
+    /// Whether so many tiles beside each other leave nothing between their rows.
     fn tiles_cover_row(&self, address: AddressId, shape: TileShape, beside: usize) -> bool {
         let (apart, _) = self.strides_of(address, shape);
         self.tiling.cols.is_some_and(|cols| (cols * beside) as i64 >= apart)
@@ -301,7 +301,7 @@ impl ProgramBuilder<'_> {
         let made = |instr: &Instr| match instr {
             Instr::Micro { to, from, .. } if *to == store.from => Some(SmallVec::from_slice(from)),
             Instr::Rowwise(op) if op.to.0 == store.from => Some(op.from.map(|from| from.0).into()),
-            // Lines found by indices, which are no part of what is overwritten.
+            // Rows found by indices, which are no part of what is overwritten.
             Instr::Load(load) if load.to == store.from && !load.indices.is_empty() && outputs == 1 => {
                 matches!(load.layout, RowLayout::Contiguous(None)).then(SmallVec::new)
             }
@@ -340,7 +340,7 @@ impl ProgramBuilder<'_> {
         );
     }
 
-    /// The same of a store that is written by non-temporal stores, where the instruction has a loop that does and
+    /// The same of a non-temporal store, where the instruction has a loop with such stores and
     /// nothing else reads its values.
     fn forward_non_temporal(&mut self, store: &TileStore, only: bool) {
         let Some(&variants) = self.variants.get(&store.from) else { return };

@@ -51,26 +51,26 @@ pub struct ProgramBuilder<'k> {
     pub(super) scans: Vec<TileScan>,
     /// Where each expression's value is, if it is anywhere now.
     value: Vec<Option<FrameSlot>>,
-    /// Values that are computed from the positions of columns alone, where a tile has all of
+    /// Tile-invariant values: computed from the positions of columns alone, where a tile has all of
     /// those: they are the same at every point.
     tile_invariant: Vec<bool>,
     /// Values that the reductions of the body under construction compute.
     deferred: Vec<ExprId>,
     constants: HashMap<(u64, DType), FrameSlot>,
     arguments: HashMap<(u32, DType), FrameSlot>,
-    /// Tiles whose lines are read where they lie: bytes from one to the next.
+    /// Tiles whose rows are read in place: bytes from one to the next.
     in_place_strides: HashMap<FrameSlot, usize>,
     /// Other loops of operations, by the slot of the result.
     variants: HashMap<FrameSlot, Variants>,
-    /// Results of reductions that are states as they are left, and those.
+    /// Results of reductions that alias their states, and those states.
     aliased_states: Vec<(FrameSlot, FrameSlot)>,
-    /// The bodies under construction, outermost first.
+    /// The builders of the enclosing bodies, outermost first.
     body_stack: Vec<BodyBuilder>,
-    /// Counts instructions, to order live_ranges.
+    /// Counts instructions, to order live ranges.
     now: u32,
 }
 
-/// A body under construction.
+/// A body builder: a body under construction.
 struct BodyBuilder {
     level: u8,
     began: u32,
@@ -345,7 +345,7 @@ impl<'k> ProgramBuilder<'k> {
     }
 
     /// Notes that a slot is read by the instruction about to be pushed. A slot that
-    /// an outer body defined live_ranges until the outermost body in between ends,
+    /// an outer body defined lives until the outermost body in between ends,
     /// since that body's points all read it.
     fn read(&mut self, slot: FrameSlot) -> FrameSlot {
         let depth = self.live_ranges[slot.0 as usize].depth;
@@ -384,17 +384,17 @@ impl<'k> ProgramBuilder<'k> {
 
 /// Which values are computed from the positions of columns alone, all of which a tile has.
 fn tile_invariant(kernel: &Kernel, facts: &ExprFacts, tiling: &TilePlan) -> Vec<bool> {
-    let mut still = vec![false; kernel.exprs.len()];
-    let Some(col) = tiling.col.filter(|_| tiling.full_rows) else { return still };
-    let fixed = |still: &[bool], id: ExprId| {
-        still[id.index()] || matches!(kernel.expr(id), Expr::Const(_) | Expr::Arg(_))
+    let mut invariant = vec![false; kernel.exprs.len()];
+    let Some(col) = tiling.col.filter(|_| tiling.full_rows) else { return invariant };
+    let fixed = |invariant: &[bool], id: ExprId| {
+        invariant[id.index()] || matches!(kernel.expr(id), Expr::Const(_) | Expr::Arg(_))
     };
     for i in 0..kernel.exprs.len() {
-        still[i] = facts.axes[i] == bit(col)
+        invariant[i] = facts.axes[i] == bit(col)
             && match &kernel.exprs[i].expr {
                 Expr::Index(_) | Expr::Inside(_) => true,
-                Expr::Alu(op, x) => x[..op.arity()].iter().all(|&x| fixed(&still, x)),
-                Expr::Cast(x) | Expr::Bitcast(x) => fixed(&still, *x),
+                Expr::Alu(op, x) => x[..op.arity()].iter().all(|&x| fixed(&invariant, x)),
+                Expr::Cast(x) | Expr::Bitcast(x) => fixed(&invariant, *x),
                 Expr::Const(_)
                 | Expr::Arg(_)
                 | Expr::Load(..)
@@ -404,7 +404,7 @@ fn tile_invariant(kernel: &Kernel, facts: &ExprFacts, tiling: &TilePlan) -> Vec<
                 | Expr::Accumulator => false,
             };
     }
-    still
+    invariant
 }
 
 /// The axes of a level that are loops around the tile, outermost first.

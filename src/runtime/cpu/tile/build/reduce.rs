@@ -100,7 +100,7 @@ impl ProgramBuilder<'_> {
         std::array::from_fn(|i| *slots.get(i).unwrap_or(&slots[0]))
     }
 
-    /// A register that live_ranges from before the open body's first point.
+    /// A register that lives from before the open body's first point.
     fn state(&mut self, shape: TileShape, bytes: usize) -> FrameSlot {
         let slot = self.slot(SlotStorage::Register(0), shape, DType::F64);
         let began = self.current().began;

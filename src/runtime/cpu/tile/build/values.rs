@@ -1,4 +1,4 @@
-//! Steps that compute values: constants, indices, scalar operations, casts.
+//! Instructions that compute values: constants, indices, scalar operations, casts.
 
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
@@ -19,9 +19,9 @@ impl ProgramBuilder<'_> {
         }
         let level = self.current().level;
         // What is the same at every point is computed before all loops there are.
-        let still = self.tile_invariant[id.index()];
-        let mut within = self.body_stack.split_off(if still { 1 } else { self.body_stack.len() });
-        self.current().hoist = if still { Some(0) } else { self.hoistable(id, level) };
+        let invariant = self.tile_invariant[id.index()];
+        let mut within = self.body_stack.split_off(if invariant { 1 } else { self.body_stack.len() });
+        self.current().hoist = if invariant { Some(0) } else { self.hoistable(id, level) };
         let slot = self.emit(id);
         self.current().hoist = None;
         self.body_stack.append(&mut within);
@@ -163,7 +163,7 @@ impl ProgramBuilder<'_> {
             && slots.iter().any(lines)
     }
 
-    /// The lines of some slots, and the forms they have.
+    /// The rows of some slots, and the forms they have.
     pub(super) fn row_operands(
         &mut self,
         slots: &[FrameSlot],

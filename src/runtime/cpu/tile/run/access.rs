@@ -1,4 +1,4 @@
-//! Tiles as lines: what loads, stores, indices and conditions iterate over.
+//! A tile as rows: what loads, stores, indices and conditions iterate over.
 
 use std::ops::Range;
 
@@ -6,8 +6,8 @@ use crate::runtime::cpu::micro;
 use crate::runtime::cpu::tile::program::{AddressId, FrameSlot, RangePredicate, TileShape};
 use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
 
-/// How the elements of a value relate to an address: so many lines of so
-/// many elements, and the address's step from line to line and along one.
+/// How the elements of a value relate to an address: so many rows of so
+/// many elements, and the address's step from row to row and along one.
 #[derive(Clone, Copy, Debug)]
 pub struct TileAccess {
     /// Number of rows.
@@ -16,7 +16,7 @@ pub struct TileAccess {
     pub len: usize,
     /// from a row to the next.
     pub row_stride: i64,
-    /// Along a line.
+    /// Along a row.
     pub stride: i64,
 }
 
@@ -28,7 +28,7 @@ impl TileAccess {
 }
 
 impl TileLaunch<'_> {
-    /// The lines of a value of a shape at an address.
+    /// The rows of a value of a shape at an address.
     #[inline]
     pub fn tile_access(&self, frame: &Frame, address: AddressId, shape: TileShape) -> TileAccess {
         let (rows, cols) = frame.tile();
@@ -56,19 +56,19 @@ impl TileLaunch<'_> {
         }
     }
 
-    /// The elements of a line where all conditions hold.
+    /// The elements of a row where all conditions hold.
     pub fn inside_of(
         &self,
         frame: &Frame,
         bounds: &[RangePredicate],
         shape: TileShape,
-        line: usize,
+        row: usize,
     ) -> Range<usize> {
         let mut range = 0..usize::MAX;
         for bound in bounds {
             let access = self.tile_access(frame, bound.value, shape);
             range.end = range.end.min(access.len);
-            let first = frame.offset(bound.value) + line as i64 * access.row_stride;
+            let first = frame.offset(bound.value) + row as i64 * access.row_stride;
             let step = if shape == TileShape::Scalar { 0 } else { access.stride };
             let held = solve_range(first, step, bound.low, bound.high);
             range = range.start.max(held.start)..range.end.min(held.end);
@@ -94,11 +94,11 @@ impl TileLaunch<'_> {
     pub fn index(&self, frame: &mut Frame, to: FrameSlot, value: AddressId, shape: TileShape) {
         let access = self.tile_access(frame, value, shape);
         let first = frame.offset(value);
-        for line in 0..access.rows {
-            let start = first + line as i64 * access.row_stride;
+        for row in 0..access.rows {
+            let start = first + row as i64 * access.row_stride;
             // SAFETY: the program's contract: `to` has room for the shape.
             unsafe {
-                let to = frame.slot(to).cast::<i64>().add(line * access.len).cast();
+                let to = frame.slot(to).cast::<i64>().add(row * access.len).cast();
                 micro::iota_i64(to, start, access.stride, access.len);
             }
         }
@@ -121,25 +121,25 @@ impl TileLaunch<'_> {
     #[inline(never)]
     pub fn inside(&self, frame: &mut Frame, to: FrameSlot, bound: &RangePredicate, shape: TileShape) {
         let access = self.tile_access(frame, bound.value, shape);
-        for line in 0..access.rows {
-            let held = self.inside_of(frame, std::slice::from_ref(bound), shape, line);
+        for row in 0..access.rows {
+            let held = self.inside_of(frame, std::slice::from_ref(bound), shape, row);
             // SAFETY: the program's contract: `to` has room for the shape.
             let to =
-                unsafe { std::slice::from_raw_parts_mut(frame.slot(to).add(line * access.len), access.len) };
+                unsafe { std::slice::from_raw_parts_mut(frame.slot(to).add(row * access.len), access.len) };
             to.fill(0);
             to[held].fill(1);
         }
     }
 }
 
-/// Where the elements of an operand of a shape are, for a line of a value of
+/// Where the elements of an operand of a shape are, for a row of a value of
 /// another: the first, and the step.
-pub fn element_of(shape: TileShape, of: TileShape, line: usize, len: usize) -> (usize, usize) {
+pub fn element_of(shape: TileShape, of: TileShape, row: usize, len: usize) -> (usize, usize) {
     match (shape.rows(), shape.cols()) {
         (false, false) => (0, 0),
-        (true, true) => (line * len, 1),
+        (true, true) => (row * len, 1),
         // One per row: constant along the rows of a tile.
-        (true, false) if of.cols() => (line, 0),
+        (true, false) if of.cols() => (row, 0),
         (true, false) | (false, true) => (0, 1),
     }
 }

@@ -15,8 +15,8 @@ use crate::runtime::cpu::tile::run::TileLaunch;
 pub struct MatrixBlock {
     /// Its first element.
     pub start: *mut u8,
-    /// Elements from one of its lines to the next.
-    pub line: usize,
+    /// Elements from one of its rows to the next.
+    pub row_stride: usize,
 }
 
 /// Pointers, positions and sizes.
@@ -45,7 +45,7 @@ pub struct Frame {
     pub deferred: Option<DeferredStore>,
 }
 
-/// A line of scratch memory, to have it aligned.
+/// A cache line of scratch memory, to have it aligned.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct ScratchLine(#[allow(dead_code)] [u8; ALIGN]);
@@ -71,7 +71,7 @@ pub fn take(launch: &TileLaunch<'_>) -> Frame {
     frame
 }
 
-/// Does what a frame has deferred and keeps it for another launch.
+/// Stores what a frame has deferred and keeps it for another launch.
 pub fn give_back(mut frame: Frame) {
     frame.finish_deferred();
     FREE.with_borrow_mut(|free| free.push(frame));
@@ -89,7 +89,7 @@ impl Default for Frame {
             counts: [1; 4],
             rows: Vec::new(),
             rows_per_job: None,
-            block: MatrixBlock { start: std::ptr::null_mut(), line: 0 },
+            block: MatrixBlock { start: std::ptr::null_mut(), row_stride: 0 },
             deferred: None,
         }
     }
@@ -167,7 +167,7 @@ impl Frame {
     pub fn point(&mut self, slot: FrameSlot, at: *mut u8) {
         self.pointers[slot.0 as usize] = at;
     }
-    /// Lets two registers swap.
+    /// Swaps two registers.
     pub fn swap_slots(&mut self, [a, b]: [FrameSlot; 2]) {
         let [a, b] = [a, b].map(|slot| slot.0 as usize);
         self.pointers.swap(a, b);
@@ -233,7 +233,7 @@ impl Frame {
         self.carry(program, body, loops)
     }
 
-    /// Makes slots point where the innermost loop's next point has what they point at.
+    /// Increments the pointers that the innermost loop advances.
     #[inline]
     pub fn increment_pointers(&mut self, body: &LoopBody) {
         for &(slot, bytes) in &body.pointer_increments {

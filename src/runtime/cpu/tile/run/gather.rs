@@ -22,7 +22,7 @@ impl TileLaunch<'_> {
                 return zero(frame.home(load.to), 0..access.rows * access.len, load.lane);
             }
             if !self.gather_together(frame, gather, &access) {
-                (0..access.rows).for_each(|line| self.gather_line(frame, gather, &access, line));
+                (0..access.rows).for_each(|row| self.gather_row(frame, gather, &access, row));
             }
         }
     }
@@ -44,16 +44,16 @@ impl TileLaunch<'_> {
         for start in (0..access.rows).step_by(GATHER_BATCH_ROWS) {
             let bases = &mut bases[..GATHER_BATCH_ROWS.min(access.rows - start)];
             let mut common = None;
-            for (line, base) in (start..).zip(&mut *bases) {
+            for (row, base) in (start..).zip(&mut *bases) {
                 if known.is_none() || !alike {
                     // SAFETY: the caller's promise.
-                    known = unsafe { self.one_index(frame, load, access, line, 0..access.len) };
+                    known = unsafe { self.one_index(frame, load, access, row, 0..access.len) };
                 }
                 let Some((from, index)) = known else { return false };
                 if *common.get_or_insert(index) != index {
                     return false;
                 }
-                *base = self.element(load, first + line as i64 * access.row_stride + from).cast_const();
+                *base = self.element(load, first + row as i64 * access.row_stride + from).cast_const();
             }
             if let Some(index) = common {
                 // SAFETY: as above.
@@ -65,31 +65,31 @@ impl TileLaunch<'_> {
 
     /// # Safety
     /// The program's contract, and a buffer of an element.
-    unsafe fn gather_line(&self, frame: &Frame, gather: &Gather, access: &TileAccess, line: usize) {
+    unsafe fn gather_row(&self, frame: &Frame, gather: &Gather, access: &TileAccess, row: usize) {
         let load = &gather.load;
-        let inside = self.within(frame, load, access, line);
-        let to = frame.home(load.to).wrapping_add(line * access.len * load.lane);
-        let first = frame.offset(load.address) + line as i64 * access.row_stride;
+        let inside = self.within(frame, load, access, row);
+        let to = frame.home(load.to).wrapping_add(row * access.len * load.lane);
+        let first = frame.offset(load.address) + row as i64 * access.row_stride;
         // SAFETY: the caller's promise.
         unsafe {
             zero(to, 0..inside.start, load.lane);
             zero(to, inside.end..access.len, load.lane);
             let to_inside = to.add(inside.start * load.lane);
-            if let Some((from, index)) = self.one_index(frame, load, access, line, inside.clone()) {
+            if let Some((from, index)) = self.one_index(frame, load, access, row, inside.clone()) {
                 let base = self.element(load, first + from).cast_const();
                 return (gather.function)(to_inside, &[base], index, inside.len(), 0);
             }
-            let positions = frame.slot(gather.positions).cast::<i64>().wrapping_add(line * access.len);
+            let positions = frame.slot(gather.positions).cast::<i64>().wrapping_add(row * access.len);
             let positions = std::slice::from_raw_parts_mut(positions, access.len);
             for j in inside.clone() {
                 positions[j] = first + j as i64 * access.stride;
             }
-            self.add_indices(frame, load, (line, access.len), inside.clone(), positions);
+            self.add_indices(frame, load, (row, access.len), inside.clone(), positions);
             let index = positions[inside.clone()].as_ptr();
             let start = self.memory[load.memory as usize].start.cast_const();
             (gather.function)(to_inside, &[start], index, inside.len(), 0);
             for &(mask, shape) in &load.masks {
-                let (start, step) = element_of(shape, load.shape, line, access.len);
+                let (start, step) = element_of(shape, load.shape, row, access.len);
                 for j in inside.clone() {
                     if frame.slot(mask).add(start + j * step).read() == 0 {
                         zero(to, j..j + 1, load.lane);
@@ -109,7 +109,7 @@ impl TileLaunch<'_> {
         frame: &Frame,
         load: &TileLoad,
         access: &TileAccess,
-        line: usize,
+        row: usize,
         inside: Range<usize>,
     ) -> Option<(i64, *const i64)> {
         if !load.masks.is_empty() || access.stride != 0 {
@@ -117,7 +117,7 @@ impl TileLaunch<'_> {
         }
         let (mut from, mut along) = (0, None);
         for indexed in &load.indices {
-            let (start, step) = element_of(indexed.shape, load.shape, line, access.len);
+            let (start, step) = element_of(indexed.shape, load.shape, row, access.len);
             let index = frame.slot(indexed.index).cast::<i64>().wrapping_add(start).cast_const();
             if step == 0 {
                 // SAFETY: the caller's promise.
@@ -149,19 +149,19 @@ impl TileLaunch<'_> {
         &self,
         frame: &Frame,
         load: &TileLoad,
-        (line, len): (usize, usize),
+        (row, len): (usize, usize),
         inside: Range<usize>,
         positions: &mut [i64],
     ) {
         let open = |j: usize| {
             load.masks.iter().all(|&(mask, shape)| {
-                let (start, step) = element_of(shape, load.shape, line, len);
+                let (start, step) = element_of(shape, load.shape, row, len);
                 // SAFETY: the program's contract.
                 unsafe { frame.slot(mask).add(start + j * step).read() != 0 }
             })
         };
         for indexed in &load.indices {
-            let (start, step) = element_of(indexed.shape, load.shape, line, len);
+            let (start, step) = element_of(indexed.shape, load.shape, row, len);
             let index = frame.slot(indexed.index).cast::<i64>();
             for j in inside.clone() {
                 // SAFETY: the program's contract.

@@ -18,38 +18,38 @@ impl TileLaunch<'_> {
         }
         let access = self.tile_access(frame, load.address, load.shape);
         if access.rows == 1 {
-            return self.load_line(frame, load, &access);
+            return self.load_row(frame, load, &access);
         }
         if !load.forwarded {
             frame.point(load.to, frame.home(load.to));
         }
         let (to, bytes) = (frame.slot(load.to), access.len * load.lane);
-        // No two lines that indices find need lie near each other, so they are prefetched.
+        // No two rows that indices find need lie near each other, so they are prefetched.
         let prefetched = if load.indices.is_empty() { 0 } else { GATHER_PREFETCH_ROWS.min(access.rows) };
         let mut rows_ahead: [(*const u8, Range<usize>); GATHER_PREFETCH_ROWS] =
             std::array::from_fn(|_| (std::ptr::null(), 0..0));
-        for (line, rows_ahead) in rows_ahead[..prefetched].iter_mut().enumerate() {
-            *rows_ahead = self.prefetch_row(frame, load, &access, line);
+        for (row, rows_ahead) in rows_ahead[..prefetched].iter_mut().enumerate() {
+            *rows_ahead = self.prefetch_row(frame, load, &access, row);
         }
-        for line in 0..access.rows {
+        for row in 0..access.rows {
             let (from, inside) = if prefetched == 0 {
-                self.line(frame, load, &access, line)
+                self.row(frame, load, &access, row)
             } else {
-                let rows_ahead = &mut rows_ahead[line % GATHER_PREFETCH_ROWS];
+                let rows_ahead = &mut rows_ahead[row % GATHER_PREFETCH_ROWS];
                 let this = rows_ahead.clone();
-                if line + GATHER_PREFETCH_ROWS < access.rows {
-                    *rows_ahead = self.prefetch_row(frame, load, &access, line + GATHER_PREFETCH_ROWS);
+                if row + GATHER_PREFETCH_ROWS < access.rows {
+                    *rows_ahead = self.prefetch_row(frame, load, &access, row + GATHER_PREFETCH_ROWS);
                 }
                 this
             };
             // SAFETY: the program's contract.
-            unsafe { load_partial_row(load, &access, to.wrapping_add(line * bytes), from, inside) }
+            unsafe { load_partial_row(load, &access, to.wrapping_add(row * bytes), from, inside) }
         }
     }
 
     /// the only row there is.
-    fn load_line(&self, frame: &mut Frame, load: &TileLoad, access: &TileAccess) {
-        let (from, inside) = self.line(frame, load, access, 0);
+    fn load_row(&self, frame: &mut Frame, load: &TileLoad, access: &TileAccess) {
+        let (from, inside) = self.row(frame, load, access, 0);
         if matches!(load.layout, RowLayout::Contiguous(None)) && inside == (0..access.len) {
             return frame.point(load.to, from.cast_mut());
         }
@@ -60,36 +60,36 @@ impl TileLaunch<'_> {
         unsafe { load_partial_row(load, access, frame.slot(load.to), from, inside) }
     }
 
-    /// Where the first element of a line is, and which elements are loaded.
+    /// Where the first element of a row is, and which elements are loaded.
     #[inline]
-    fn line(
+    fn row(
         &self,
         frame: &Frame,
         load: &TileLoad,
         access: &TileAccess,
-        line: usize,
+        row: usize,
     ) -> (*const u8, Range<usize>) {
-        let inside = self.open(frame, load, access, line);
-        let mut offset = frame.offset(load.address) + line as i64 * access.row_stride;
+        let inside = self.open(frame, load, access, row);
+        let mut offset = frame.offset(load.address) + row as i64 * access.row_stride;
         if !inside.is_empty() {
             for indexed in &load.indices {
-                let index = line_index(frame, load, indexed, line);
+                let index = row_index(frame, load, indexed, row);
                 offset += self.checked(index, indexed) * indexed.stride;
             }
         }
         (self.element(load, offset), inside)
     }
 
-    /// The same, and prefetches the line.
+    /// The same, and prefetches the row.
     #[inline]
     fn prefetch_row(
         &self,
         frame: &Frame,
         load: &TileLoad,
         access: &TileAccess,
-        line: usize,
+        row: usize,
     ) -> (*const u8, Range<usize>) {
-        let (from, inside) = self.line(frame, load, access, line);
+        let (from, inside) = self.row(frame, load, access, row);
         if access.stride == 1 {
             let size = load.dtype.size();
             let first = from.wrapping_add(inside.start * size);
@@ -99,15 +99,15 @@ impl TileLaunch<'_> {
     }
 
     /// Where a load may happen along a row.
-    fn open(&self, frame: &Frame, load: &TileLoad, access: &TileAccess, line: usize) -> Range<usize> {
+    fn open(&self, frame: &Frame, load: &TileLoad, access: &TileAccess, row: usize) -> Range<usize> {
         for &(mask, shape) in &load.masks {
-            let at = if shape.rows() && load.shape.cols() { line } else { 0 };
-            // SAFETY: the program's contract: a mask per line, or one.
+            let at = if shape.rows() && load.shape.cols() { row } else { 0 };
+            // SAFETY: the program's contract: a mask per row, or one.
             if unsafe { frame.slot(mask).add(at).read() } == 0 {
                 return 0..0;
             }
         }
-        self.within(frame, load, access, line)
+        self.within(frame, load, access, row)
     }
 
     /// Where a load's conditions on positions hold along a row.
@@ -116,12 +116,12 @@ impl TileLaunch<'_> {
         frame: &Frame,
         load: &TileLoad,
         access: &TileAccess,
-        line: usize,
+        row: usize,
     ) -> Range<usize> {
         if load.bounds.is_empty() {
             return 0..access.len;
         }
-        let inside = self.inside_of(frame, &load.bounds, load.shape, line);
+        let inside = self.inside_of(frame, &load.bounds, load.shape, row);
         inside.start..inside.end.min(access.len)
     }
 
@@ -195,15 +195,15 @@ impl TileLaunch<'_> {
     pub fn from_block(&self, frame: &mut Frame, transfer: &BlockTransfer) {
         let (rows, cols) = frame.tile();
         let block = frame.block;
-        if rows == 1 || block.line == cols {
+        if rows == 1 || block.row_stride == cols {
             return frame.point(transfer.slot, block.start);
         }
         let to = frame.home(transfer.slot);
         frame.point(transfer.slot, to);
         for row in 0..rows {
-            // SAFETY: the program's contract; the block has `rows` lines.
+            // SAFETY: the program's contract; the block has `rows` rows.
             unsafe {
-                let from = block.start.add(row * block.line * transfer.lane);
+                let from = block.start.add(row * block.row_stride * transfer.lane);
                 to.add(row * cols * transfer.lane).copy_from_nonoverlapping(from, cols * transfer.lane);
             }
         }
@@ -211,36 +211,36 @@ impl TileLaunch<'_> {
 }
 
 impl TileLoad {
-    /// How far apart lines are in memory, and in the register.
+    /// How far apart rows are in memory, and in the register.
     fn row_strides(&self, access: &TileAccess) -> RowBatch {
         let from = (access.row_stride as usize).wrapping_mul(self.dtype.size());
         RowBatch::unary(access.rows, access.len * self.lane, from)
     }
 
-    /// OpPrefetch for the next tile's rows.
+    /// Prefetches the next tile's rows.
     fn prefetch_next_tile(&self, from: *const u8, access: &TileAccess) {
         if self.prefetch_distance == 0 {
             return;
         }
         let size = self.dtype.size();
-        for line in 0..access.rows as i64 {
-            let distance = (line * access.row_stride + self.prefetch_distance) as isize * size as isize;
+        for row in 0..access.rows as i64 {
+            let distance = (row * access.row_stride + self.prefetch_distance) as isize * size as isize;
             micro::prefetch_l2(from.wrapping_offset(distance), access.len * access.stride as usize * size);
         }
     }
 }
 
-/// An index of a load's, for a line.
-fn line_index(frame: &Frame, load: &TileLoad, indexed: &IndexTerm, line: usize) -> i64 {
-    let at = if indexed.shape.rows() && load.shape.cols() { line } else { 0 };
-    // SAFETY: the program's contract: an index per line, or one.
+/// An index of a load's, for a row.
+fn row_index(frame: &Frame, load: &TileLoad, indexed: &IndexTerm, row: usize) -> i64 {
+    let at = if indexed.shape.rows() && load.shape.cols() { row } else { 0 };
+    // SAFETY: the program's contract: an index per row, or one.
     unsafe { frame.slot(indexed.index).cast::<i64>().add(at).read() }
 }
 
-/// Loads some elements of a line and zeroes the others.
+/// Loads some elements of a row and zeroes the others.
 ///
 /// # Safety
-/// The program's contract, for a line at `to` whose element 0 is `from`.
+/// The program's contract, for a row at `to` whose element 0 is `from`.
 unsafe fn load_partial_row(
     load: &TileLoad,
     access: &TileAccess,

@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::runtime::cpu::memory::{BufferView, inputs_of, outputs_of};
+use crate::runtime::cpu::memory::{MemoryView, inputs_of, outputs_of};
 use crate::runtime::cpu::micro::{self, DeferredStore, MicroFn, NonTemporalLoop, OperandPtrs};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{
@@ -44,7 +44,7 @@ pub struct TileLaunch<'a> {
     /// The program's loops by level, or a part of them.
     pub loops: &'a [LoopNest],
     /// Inputs, then outputs.
-    pub memory: SmallVec<[BufferView; 12]>,
+    pub memory: SmallVec<[MemoryView; 12]>,
     /// Scalar arguments.
     pub scalars: &'a [u64],
     /// Where index errors go.
@@ -222,13 +222,13 @@ impl<'a> TileLaunch<'a> {
         if let (Some(function), None, 0) = (op.batched, op.prefetch, written) {
             let apart = micro::RowBatch { rows, dst_stride: on, src_strides: from_on };
             // SAFETY: the program's contract; the forms of `function` are those of the
-            // operands' lines, and where it writes none of them lies.
+            // operands' rows, and where it writes none of them lies.
             return unsafe { function(to, from, cols, &apart) };
         }
         let function = select_function(frame, op.to.0, op.function, op.non_temporal);
         for row in 0..rows {
             // SAFETY: the program's contract; the forms of `function` are
-            // those of the operands' lines.
+            // those of the operands' rows.
             unsafe { self.reduce_row(frame, op, row, || run_row(function, op, to, from, cols)) }
             micro::prefetch_l1(to.wrapping_add(rows * on), written);
             to = to.wrapping_add(on);

@@ -1,4 +1,4 @@
-//! A pass over level 1 shared between threads.
+//! Parallel reduction: a pass over level 1 shared between threads.
 
 use crate::runtime::cpu::micro::{self, STATE_BYTES};
 use crate::runtime::cpu::pool::ALIGN;

@@ -53,7 +53,7 @@ impl TileLaunch<'_> {
             && lines >= micro::ROW_BLOCK
         {
             let x = frame.slot(reduction.operand).cast_const();
-            // SAFETY: the program's contract; a result per line.
+            // SAFETY: the program's contract; a result per row.
             unsafe { short(to, x, len, lines) }
             let RowPrefetch { distance, bytes, .. } = reduction.prefetch.unwrap_or_default();
             return micro::prefetch_l1(x.wrapping_add(distance), lines * bytes);
@@ -61,7 +61,7 @@ impl TileLaunch<'_> {
         self.along(frame, reduction, *rows, |line, x, len, position| {
             let mut out = [std::ptr::null_mut(); 3];
             out[*component] = to.wrapping_add(line * bytes);
-            // SAFETY: the program's contract; a result per line.
+            // SAFETY: the program's contract; a result per row.
             unsafe {
                 (reducer.row)(x, len, position, &out);
                 if *index {
@@ -71,7 +71,7 @@ impl TileLaunch<'_> {
         });
     }
 
-    /// Calls `take` with each line of what a reduction combines: its number, its elements, how
+    /// Calls `take` with each row of what a reduction combines: its number, its elements, how
     /// many they are, and where the first is in its level's order.
     #[inline]
     fn along(
@@ -107,7 +107,7 @@ impl TileLaunch<'_> {
         let state = frame.slot(*state).wrapping_add(row * STATE_BYTES);
         let mut out = [std::ptr::null_mut(); 3];
         out[*component] = frame.slot(*result).wrapping_add(row * bytes);
-        // SAFETY: the program's contract: a state and a result per line.
+        // SAFETY: the program's contract: a state and a result per row.
         unsafe {
             (reducer.init)(state);
             run();
@@ -126,7 +126,7 @@ impl TileLaunch<'_> {
             ReductionForm::Horizontal { reducer, state, rows, .. } => {
                 let state = frame.slot(*state);
                 self.along(frame, reduction, *rows, |line, x, len, position| {
-                    // SAFETY: the program's contract: a state per line.
+                    // SAFETY: the program's contract: a state per row.
                     unsafe { (reducer.update)(state.add(line * STATE_BYTES), x, len, position) }
                 });
             }
@@ -200,7 +200,7 @@ impl TileLaunch<'_> {
                 if totals.is_some() { rows.min((REDUCTION_BLOCK_ROWS - block) as usize) } else { rows };
             let x = self.element(load, frame.offset(load.address)).cast_const();
             let access = self.tile_access(frame, load.address, load.shape);
-            // Lines that follow each other in memory are one.
+            // Rows that follow each other in memory are one.
             let dense = access.row_stride == access.len as i64;
             let (count, len) = if dense { (1, access.rows * access.len) } else { (access.rows, access.len) };
             for line in 0..count {

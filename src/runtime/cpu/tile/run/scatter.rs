@@ -18,7 +18,7 @@ use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
 /// `positions` and `values` hold `n` elements, and `to` one at every position.
 pub type ScatterFn = unsafe fn(to: *mut u8, positions: *const i64, values: *const u8, n: usize);
 
-/// Runs a scatter: jobs share an axis along which points never conflict, in whole tiles, which the
+/// Runs a scatter: jobs share an axis along which writes never conflict, in whole tiles, which the
 /// program's pointers go on by.
 pub fn launch_scatter(launch: &TileLaunch<'_>, jobs: usize) {
     let program = launch.program;
@@ -37,35 +37,35 @@ pub fn launch_scatter(launch: &TileLaunch<'_>, jobs: usize) {
     });
 }
 
-/// The axis of most tiles along which points never conflict.
+/// The axis of most tiles along which writes never conflict.
 fn widest_conflict_free_loop(program: &TileProgram) -> Option<Loop> {
     let free = program.loops[0].iter().filter(|l| !program.conflict_axes.contains(&l.axis));
     free.max_by_key(|l| l.trip_count()).copied()
 }
 
 impl TileLaunch<'_> {
-    /// A tile of a scatter. Lines go where no pattern tells, so that what a later one needs is
+    /// A tile of a scatter. Rows go where no pattern tells, so that what a later one needs is
     /// asked for.
     #[inline(never)]
     pub fn scatter(&self, frame: &mut Frame, scatter: &Scatter) {
         let access = self.tile_access(frame, scatter.address, scatter.shape);
         let to = self.memory[scatter.memory as usize].start;
         let size = scatter.dtype.size();
-        for line in 0..access.rows {
-            let first = frame.offset(scatter.address) + line as i64 * access.row_stride;
+        for row in 0..access.rows {
+            let first = frame.offset(scatter.address) + row as i64 * access.row_stride;
             let row_stride = scatter.row_stride.unwrap_or(access.len * scatter.lane);
-            let values = frame.slot(scatter.value).wrapping_add(line * row_stride).cast_const();
-            let (start, apart) = element_of(scatter.index_shape, scatter.shape, line, access.len);
+            let values = frame.slot(scatter.value).wrapping_add(row * row_stride).cast_const();
+            let (start, apart) = element_of(scatter.index_shape, scatter.shape, row, access.len);
             let index = frame.slot(scatter.index).cast::<i64>().wrapping_add(start);
             // SAFETY: the contract of [`super`], for all pointers here; an
             // index in range is a position in the buffer.
             unsafe {
                 if let (0, 1, Some(run)) = (apart, access.stride, scatter.contiguous) {
-                    if line + SCATTER_PREFETCH_ROWS < access.rows {
+                    if row + SCATTER_PREFETCH_ROWS < access.rows {
                         let (later, _) = element_of(
                             scatter.index_shape,
                             scatter.shape,
-                            line + SCATTER_PREFETCH_ROWS,
+                            row + SCATTER_PREFETCH_ROWS,
                             access.len,
                         );
                         if let Some(at) = position(scatter, index.wrapping_add(later - start).read()) {
@@ -110,10 +110,10 @@ fn position(scatter: &Scatter, index: i64) -> Option<i64> {
     (0..scatter.extent as i64).contains(&index).then_some(index * scatter.stride)
 }
 
-/// OpPrefetch for a line that is added to, and for what is added.
+/// Prefetches a row that is added to, and for what is added.
 fn prefetch_target(to: *const u8, from: *const u8, bytes: usize) {
-    for line in [to, from] {
-        prefetch_l1(line, bytes.min(SCATTER_PREFETCH_BYTES));
+    for row in [to, from] {
+        prefetch_l1(row, bytes.min(SCATTER_PREFETCH_BYTES));
     }
 }
 

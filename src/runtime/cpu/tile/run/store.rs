@@ -91,7 +91,7 @@ impl TileLaunch<'_> {
     #[inline(never)]
     pub fn forward_block_dest(&self, frame: &mut Frame, transfer: &BlockTransfer) {
         let (rows, cols) = frame.tile();
-        let dense = rows == 1 || frame.block.line == cols;
+        let dense = rows == 1 || frame.block.row_stride == cols;
         frame.point(transfer.slot, if dense { frame.block.start } else { frame.home(transfer.slot) });
     }
 
@@ -104,9 +104,9 @@ impl TileLaunch<'_> {
             return;
         }
         for row in 0..rows {
-            // SAFETY: the program's contract; the block has `rows` lines.
+            // SAFETY: the program's contract; the block has `rows` rows.
             unsafe {
-                let to = block.start.add(row * block.line * transfer.lane);
+                let to = block.start.add(row * block.row_stride * transfer.lane);
                 to.copy_from_nonoverlapping(from.add(row * cols * transfer.lane), cols * transfer.lane);
             }
         }

@@ -21,7 +21,7 @@ static NOTHING: [f32; 1] = [0.0];
 
 /// Whether a contraction is computed in pairs. Subnormal factors then count as zeros, as
 /// they do where PyTorch uses this instruction; [`Precision::Strict`] multiplies 32-bit floats.
-pub(super) fn in_pairs(kernel: &Kernel, contraction: &Contraction) -> bool {
+pub(super) fn uses_bf16_pairs(kernel: &Kernel, contraction: &Contraction) -> bool {
     let narrow = |value: &crate::kernel::ExprId| kernel.exprs[value.index()].dtype == DType::BF16;
     contraction.precision != Precision::Strict
         && [contraction.a, contraction.b].iter().all(narrow)
@@ -32,22 +32,22 @@ pub(super) fn in_pairs(kernel: &Kernel, contraction: &Contraction) -> bool {
 pub(super) struct Bf16Operand<'a> {
     side: &'a OperandSource,
     /// Depths, not pairs of them.
-    depth: usize,
+    k: usize,
     bindings: &'a Bindings<'a>,
     /// What computes blocks, if that is where they come from.
     read: Option<Box<WriteBlockFn<'a>>>,
 }
 
 impl<'a> Bf16Operand<'a> {
-    pub(super) fn new(side: &'a OperandSource, depth: usize, bindings: &'a Bindings<'a>) -> Bf16Operand<'a> {
+    pub(super) fn new(side: &'a OperandSource, k: usize, bindings: &'a Bindings<'a>) -> Bf16Operand<'a> {
         let read = match side {
             OperandSource::Strided { .. } => None,
             OperandSource::Packed { writer, .. } => Some(writer.on(bindings)),
         };
-        Bf16Operand { side, depth, bindings, read }
+        Bf16Operand { side, k, bindings, read }
     }
 
-    /// Bf16Operand from where the operand begins to a batch's first, where it is read in place.
+    /// Pairs from where the operand begins to a batch's first, where it is read in place.
     pub(super) fn offset(&self, batch: usize) -> isize {
         match self.side {
             OperandSource::Strided { strides, .. } => strides.batch(batch) / 2,
@@ -62,7 +62,7 @@ impl<'a> Bf16Operand<'a> {
         fill: &'f (dyn Fn(PackRequest<Bf16x2>) + Sync),
     ) -> GemmOperand<'f, Bf16x2> {
         match self.side {
-            OperandSource::Strided { input, strides } if strides.holds_pairs(self.depth) => {
+            OperandSource::Strided { input, strides } if strides.holds_pairs(self.k) => {
                 GemmOperand::Strided {
                     ptr: element::<bf16>(&self.bindings.inputs[*input as usize], strides.offset)
                         .cast::<Bf16x2>(),
@@ -90,23 +90,23 @@ impl<'a> Bf16Operand<'a> {
                 unsafe {
                     match strides.contiguous() {
                         true => self.copy_rows(start, strides, &fill),
-                        false => self.join_depths(start, strides, &fill),
+                        false => self.interleave_k(start, strides, &fill),
                     }
                 }
             }
             (OperandSource::Packed { order: PackOrder::KContiguous, .. }, Some(read)) => {
-                self.compute_rows(read, &fill)
+                self.compute_row_major(read, &fill)
             }
             (OperandSource::Packed { order: PackOrder::RowContiguous, .. }, Some(read)) => {
-                self.compute_depths(read, &fill)
+                self.compute_k_major(read, &fill)
             }
             (OperandSource::Packed { .. }, None) => panic!("a packed operand has a program"),
         }
     }
 
     /// The depths of some pairs.
-    fn depths(&self, pairs: &Range<usize>) -> Range<usize> {
-        2 * pairs.start..self.depth.min(2 * pairs.end)
+    fn k_range(&self, pairs: &Range<usize>) -> Range<usize> {
+        2 * pairs.start..self.k.min(2 * pairs.end)
     }
 
     /// Copies rows whose depths lie one after another.
@@ -114,7 +114,7 @@ impl<'a> Bf16Operand<'a> {
     /// # Safety
     /// Rows are readable, and the block is writable.
     unsafe fn copy_rows(&self, start: *const bf16, strides: &Strides, fill: &PackRequest<Bf16x2>) {
-        let depths = self.depths(&fill.k);
+        let depths = self.k_range(&fill.k);
         for (line, row) in fill.rows.clone().enumerate() {
             let from = start.wrapping_offset(row as isize * strides.row()).wrapping_add(depths.start);
             let to = fill.to.wrapping_add(line * fill.ld).cast::<bf16>();
@@ -130,14 +130,14 @@ impl<'a> Bf16Operand<'a> {
     ///
     /// # Safety
     /// As [`Bf16Operand::copy_rows`].
-    unsafe fn join_depths(&self, start: *const bf16, strides: &Strides, fill: &PackRequest<Bf16x2>) {
+    unsafe fn interleave_k(&self, start: *const bf16, strides: &Strides, fill: &PackRequest<Bf16x2>) {
         let rows = fill.rows.len();
         let start = start.wrapping_offset(fill.rows.start as isize * strides.row());
         for (line, pair) in fill.k.clone().enumerate() {
             let first = start.wrapping_offset(2 * pair as isize * strides.col as isize);
             let second = first.wrapping_offset(strides.col as isize);
             let to = fill.to.wrapping_add(line * fill.ld);
-            let is_last = 2 * pair + 1 == self.depth;
+            let is_last = 2 * pair + 1 == self.k;
             // A block's rows are short pieces of memory's: the next block's are prefetched here.
             for x in [first, second] {
                 let next = x.wrapping_offset(2 * fill.k.len() as isize * strides.col as isize);
@@ -165,8 +165,8 @@ impl<'a> Bf16Operand<'a> {
     }
 
     /// Computes rows along their depths, some at a time, and rounds them.
-    fn compute_rows(&self, read: &WriteBlockFn<'_>, fill: &PackRequest<Bf16x2>) {
-        let depths = self.depths(&fill.k);
+    fn compute_row_major(&self, read: &WriteBlockFn<'_>, fill: &PackRequest<Bf16x2>) {
+        let depths = self.k_range(&fill.k);
         let ld = scratch::padded::<f32>(depths.len());
         let (count, round) = ((BF16_STAGING_ELEMENTS / ld).max(1), micro::store(DType::BF16));
         scratch::with(count * ld, |room: *mut f32| {
@@ -187,18 +187,18 @@ impl<'a> Bf16Operand<'a> {
     }
 
     /// Computes lines of rows, some depths at a time, and pairs each two.
-    fn compute_depths(&self, read: &WriteBlockFn<'_>, fill: &PackRequest<Bf16x2>) {
+    fn compute_k_major(&self, read: &WriteBlockFn<'_>, fill: &PackRequest<Bf16x2>) {
         let rows = fill.rows.len();
         let ld = scratch::padded::<f32>(rows);
         let count = (BF16_STAGING_ELEMENTS / (2 * ld)).max(1);
         scratch::with(2 * count * ld, |room: *mut f32| {
             for start in fill.k.clone().step_by(count) {
                 let pairs = start..fill.k.end.min(start + count);
-                let depths = self.depths(&pairs);
+                let depths = self.k_range(&pairs);
                 read(fill.batch, depths.clone(), fill.rows.clone(), lines(room, ld));
                 for pair in pairs {
                     let first = room.wrapping_add((2 * pair - depths.start) * ld);
-                    let is_last = 2 * pair + 1 == self.depth;
+                    let is_last = 2 * pair + 1 == self.k;
                     let second = if is_last { NOTHING.as_ptr() } else { first.wrapping_add(ld) };
                     let to = fill.to.wrapping_add((pair - fill.k.start) * fill.ld);
                     // SAFETY: the room holds both lines, and the block's is its own.
@@ -233,7 +233,7 @@ fn interleave(registers: bool, is_last: bool) -> MicroFn {
 }
 
 fn lines(room: *mut f32, line: usize) -> StridedBlock {
-    StridedBlock { start: room.cast(), line, lane: size_of::<f32>() }
+    StridedBlock { start: room.cast(), row_stride: line, lane: size_of::<f32>() }
 }
 
 /// Completes the last pair of a line.
