@@ -8,14 +8,14 @@
 
 // The largest, or the sum, of what the threads have that share queries.
 template <class S>
-KILN_FUNCTION f32 largest_of_sharers(f32 x) {
+KILN_FUNCTION f32 row_max(f32 x) {
     const i32 lane = threadIdx.x & 31;
 #pragma unroll
     for (i32 by = 1; by < S::SHARERS; by *= 2) x = fmaxf(x, __shfl_sync(0xffffffffu, x, lane ^ by));
     return x;
 }
 template <class S>
-KILN_FUNCTION f32 sum_of_sharers(f32 x) {
+KILN_FUNCTION f32 row_sum(f32 x) {
     const i32 lane = threadIdx.x & 31;
 #pragma unroll
     for (i32 by = 1; by < S::SHARERS; by *= 2) x = x + __shfl_sync(0xffffffffu, x, lane ^ by);
@@ -29,9 +29,9 @@ KILN_FUNCTION void attention(
 ) {
     typedef typename Extents::Shares S;
     using Block = AttentionBlock<S, Extents::WIDTH>;
-    constexpr i32 HEIGHT = ATTENTION_HEIGHT, SIDE = ATTENTION_SIDE;
+    constexpr i32 HEIGHT = ATTENTION_TILE_ROWS, SIDE = ATTENTION_TILE_OTHERS;
     constexpr i32 TILES = (Extents::ROWS + HEIGHT - 1) / HEIGHT;
-    const f32 nowhere = __int_as_float(0xff800000);
+    const f32 minus_infinity = __int_as_float(0xff800000);
     // Neighbours share the keys and values of a batch.
     const Place batch = blockIdx.x / TILES;
     const i32 first = (i32)(blockIdx.x % TILES) * HEIGHT;
@@ -39,11 +39,11 @@ KILN_FUNCTION void attention(
     f32 sums[S::ROWS][Block::OWN];
     // The largest score so far, from the least finite number on, so that
     // differences are numbers; and this thread's part of the sum of powers.
-    f32 most[S::ROWS], total[S::ROWS];
+    f32 running_max[S::ROWS], running_sum[S::ROWS];
 #pragma unroll
     for (i32 i = 0; i < S::ROWS; i++) {
-        most[i] = -3.4028235e38f;
-        total[i] = 0.0f;
+        running_max[i] = -3.4028235e38f;
+        running_sum[i] = 0.0f;
 #pragma unroll
         for (i32 c = 0; c < Block::OWN; c++) sums[i][c] = 0.0f;
     }
@@ -61,27 +61,27 @@ KILN_FUNCTION void attention(
 #pragma unroll
         for (i32 i = 0; i < S::ROWS; i++) {
             const i32 row = first + S::row(i);
-            f32 largest = most[i];
+            f32 largest = running_max[i];
 #pragma unroll
             for (i32 j = 0; j < S::OTHERS; j++) {
                 const i32 place = key + S::along(j);
-                const bool seen = place < Extents::KEYS && row < Extents::ROWS && !(Extents::CAUSAL && place > row);
+                const bool visible = place < Extents::KEYS && row < Extents::ROWS && !(Extents::CAUSAL && place > row);
                 f32 x = scores[i][j] * scale;
-                if (seen) x = masked(batch, row, place, x);
-                scores[i][j] = seen ? x : nowhere;
+                if (visible) x = masked(batch, row, place, x);
+                scores[i][j] = visible ? x : minus_infinity;
                 largest = fmaxf(largest, scores[i][j]);
             }
-            largest = largest_of_sharers<S>(largest);
-            const f32 shrink = exponential(most[i] - largest);
-            most[i] = largest;
-            total[i] = total[i] * shrink;
+            largest = row_max<S>(largest);
+            const f32 rescale = exponential(running_max[i] - largest);
+            running_max[i] = largest;
+            running_sum[i] = running_sum[i] * rescale;
 #pragma unroll
-            for (i32 c = 0; c < Block::OWN; c++) sums[i][c] = sums[i][c] * shrink;
+            for (i32 c = 0; c < Block::OWN; c++) sums[i][c] = sums[i][c] * rescale;
 #pragma unroll
             for (i32 j = 0; j < S::OTHERS; j++) {
                 const f32 power = exponential(scores[i][j] - largest);
                 block.weights[S::row(i)][S::along(j)] = power;
-                total[i] = total[i] + power;
+                running_sum[i] = running_sum[i] + power;
             }
         }
         if (Extents::LOG_SUM) continue;
@@ -97,13 +97,13 @@ KILN_FUNCTION void attention(
 #pragma unroll
     for (i32 i = 0; i < S::ROWS; i++) {
         const i32 row = first + S::row(i);
-        const f32 all = sum_of_sharers<S>(total[i]);
+        const f32 all = row_sum<S>(running_sum[i]);
         // Where only a mask leaves nothing to look at, the result is zero.
         const f32 part = Extents::MASKED && all == 0.0f ? 0.0f : 1.0f / all;
 #pragma unroll
         for (i32 c = 0; c < Block::OWN; c++) {
             const i32 column = S::template column<Block::WIDTH>(c);
-            const f32 x = Extents::LOG_SUM ? most[i] + logarithm(all) : sums[i][c] * part;
+            const f32 x = Extents::LOG_SUM ? running_max[i] + logarithm(all) : sums[i][c] * part;
             if (row < Extents::ROWS && column < Extents::WIDTH) store(batch, row, column, x);
         }
     }

@@ -17,20 +17,20 @@ KILN_FUNCTION void attention_backward(
 ) {
     typedef typename Extents::Shares S;
     using Block = AttentionBlock<S, Extents::WIDTH>;
-    constexpr i32 HEIGHT = ATTENTION_HEIGHT, SIDE = ATTENTION_SIDE;
+    constexpr i32 HEIGHT = ATTENTION_TILE_ROWS, SIDE = ATTENTION_TILE_OTHERS;
     constexpr bool BY_QUERY = Extents::BY_QUERY;
     constexpr i32 OWN = BY_QUERY ? Extents::ROWS : Extents::KEYS;
     constexpr i32 EACH = BY_QUERY ? Extents::KEYS : Extents::ROWS;
     constexpr i32 OTHERS = Extents::SUMMED * EACH;
     constexpr i32 TILES = (OWN + HEIGHT - 1) / HEIGHT;
-    const f32 nowhere = __int_as_float(0xff800000);
+    const f32 minus_infinity = __int_as_float(0xff800000);
     const i32 thread = threadIdx.x;
     const Place batch = blockIdx.x / TILES;
     const i32 first = (i32)(blockIdx.x % TILES) * HEIGHT;
 
     // Of the queries among own rows and others.
     constexpr i32 QUERIES = BY_QUERY ? HEIGHT : SIDE;
-    __shared__ f32 log_sums[QUERIES], slopes[QUERIES];
+    __shared__ f32 log_sums[QUERIES], deltas[QUERIES];
     f32 sums[S::ROWS][Block::OWN];
 #pragma unroll
     for (i32 i = 0; i < S::ROWS; i++) {
@@ -52,8 +52,8 @@ KILN_FUNCTION void attention_backward(
             const bool inside = query < (BY_QUERY ? OWN : OTHERS);
             const f32 log_sum = inside ? load_log_sum(batch, query) : 0.0f;
             // Where only a mask leaves nothing to look at, no key has a share.
-            log_sums[thread] = Extents::MASKED && log_sum == nowhere ? -nowhere : log_sum;
-            slopes[thread] = inside ? load_product(batch, query) : 0.0f;
+            log_sums[thread] = Extents::MASKED && log_sum == minus_infinity ? -minus_infinity : log_sum;
+            deltas[thread] = inside ? load_product(batch, query) : 0.0f;
         }
         const auto q = [&](i32 row, i32 d) -> f32 {
             const i32 query = (BY_QUERY ? first : other) + row;
@@ -87,13 +87,13 @@ KILN_FUNCTION void attention_backward(
                 const i32 among = S::along(j), it = other + among;
                 const i32 row = BY_QUERY ? own : it, key = BY_QUERY ? it : own;
                 const bool later = BY_QUERY ? it % EACH > own : own > it % EACH;
-                const bool seen = own < OWN && it < OTHERS && !(Extents::CAUSAL && later);
+                const bool visible = own < OWN && it < OTHERS && !(Extents::CAUSAL && later);
                 const i32 n = BY_QUERY ? S::row(i) : among;
                 f32 x = scores[i][j] * scale;
-                if (seen) x = masked(batch, row, key, x);
+                if (visible) x = masked(batch, row, key, x);
                 f32 share = exponential(x - log_sums[n]);
-                if (!Extents::OF_VALUES) share = share * (gradients[i][j] - slopes[n]);
-                block.weights[S::row(i)][among] = seen ? share : 0.0f;
+                if (!Extents::OF_VALUES) share = share * (gradients[i][j] - deltas[n]);
+                block.weights[S::row(i)][among] = visible ? share : 0.0f;
             }
         }
         attention_add(

@@ -11,29 +11,29 @@
 
 // Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
 // Own rows of a block and of a warp.
-constexpr i32 ATTENTION_HEIGHT = 64, ATTENTION_PART = 16;
-constexpr bool ATTENTION_BY_GROUPS = false;
+constexpr i32 ATTENTION_TILE_ROWS = 64, ATTENTION_WARP_ROWS = 16;
+constexpr bool ATTENTION_BY_WARPGROUPS = false;
 // TEMPLATE
 
 // How a block's shared memory is divided: tiles of queries and gradients, or of keys and
 // values. Own rows are where other tiles come later.
 template <class Extents>
-struct AttentionParts {
+struct AttentionSharedLayout {
     // Lines of queries or keys, and of gradients or values.
     typedef AttentionTile<Extents::DEPTH> Deep;
     typedef AttentionTile<Extents::COLUMNS> Wide;
     typedef AttentionLines<Deep::LENGTH> OwnDeep;
     typedef AttentionLines<Wide::LENGTH> OwnWide;
     // One more of the tiles that are still added while the next but one comes.
-    static constexpr i32 DEEP_STAGES = 2 + (ATTENTION_BY_GROUPS && !Extents::OF_VALUES);
-    static constexpr i32 WIDE_STAGES = 2 + (ATTENTION_BY_GROUPS && Extents::OF_VALUES);
+    static constexpr i32 DEEP_STAGES = 2 + (ATTENTION_BY_WARPGROUPS && !Extents::OF_VALUES);
+    static constexpr i32 WIDE_STAGES = 2 + (ATTENTION_BY_WARPGROUPS && Extents::OF_VALUES);
     static constexpr i32 FIRST = Deep::ELEMENTS + Wide::ELEMENTS;
     static constexpr i32 DEEP_OTHERS = (DEEP_STAGES - 1) * Deep::ELEMENTS;
     static constexpr i32 OTHERS = DEEP_OTHERS + (WIDE_STAGES - 1) * Wide::ELEMENTS;
-    static constexpr i32 OWN_DEEP = ATTENTION_HEIGHT * OwnDeep::LINE;
-    static constexpr i32 OWN = OWN_DEEP + (Extents::OF_VALUES ? 0 : ATTENTION_HEIGHT * OwnWide::LINE);
+    static constexpr i32 OWN_DEEP = ATTENTION_TILE_ROWS * OwnDeep::LINE;
+    static constexpr i32 OWN = OWN_DEEP + (Extents::OF_VALUES ? 0 : ATTENTION_TILE_ROWS * OwnWide::LINE);
     static constexpr i32 ALL = FIRST + (OTHERS < OWN ? OWN : OTHERS);
-    static constexpr i32 RESULTS = AttentionBand<(Extents::OF_VALUES ? Wide::LENGTH : Deep::LENGTH)>::ELEMENTS;
+    static constexpr i32 RESULTS = AttentionStoreStrip<(Extents::OF_VALUES ? Wide::LENGTH : Deep::LENGTH)>::ELEMENTS;
     static constexpr i32 ELEMENTS = RESULTS < ALL ? ALL : RESULTS;
     // Where tiles lie: the first of both kinds, then the others.
     KILN_FUNCTION i32 deep_at(i32 tile) {
@@ -59,9 +59,9 @@ KILN_FUNCTION const auto& attention_either(const A& a, const B& b) {
 }
 
 // Brings so many rows of a batch, from `first` on.
-template <class S, class Lines, bool IS_COPIED, i32 LINES, i32 LENGTH, class Place, class From>
-KILN_FUNCTION void attention_bring_rows(u16* lines, Place batch, i32 first, i32 end, i32 width, const From& from) {
-    attention_bring<S, Lines, IS_COPIED, LINES, LENGTH>(lines, end - first, width, [&](i32 line, i32 along, auto&... is_inside) {
+template <class S, class Lines, bool IS_ASYNC, i32 LINES, i32 LENGTH, class Place, class From>
+KILN_FUNCTION void attention_stage_rows(u16* lines, Place batch, i32 first, i32 end, i32 width, const From& from) {
+    attention_stage<S, Lines, IS_ASYNC, LINES, LENGTH>(lines, end - first, width, [&](i32 line, i32 along, auto&... is_inside) {
         return from(batch, first + line, along, is_inside...);
     });
 }
@@ -69,27 +69,27 @@ KILN_FUNCTION void attention_bring_rows(u16* lines, Place batch, i32 first, i32 
 // Of the queries of a tile, or of a warp's rows, what their shares need: the logarithms of
 // the sums of powers, in powers of two, and what the shares' gradients have in common.
 struct AttentionQueries {
-    f32 log_sums[ATTENTION_SIDE], slopes[ATTENTION_SIDE];
+    f32 log_sums[ATTENTION_TILE_OTHERS], deltas[ATTENTION_TILE_OTHERS];
 };
 
 // A sum's logarithm for powers of two; where only a mask leaves nothing to look at, no key has
 // a share.
 template <class Extents>
 KILN_FUNCTION f32 attention_log_two(f32 log_sum) {
-    const f32 nowhere = __int_as_float(0xff800000);
-    return Extents::MASKED && log_sum == nowhere ? -nowhere : log_sum * 1.4426950408889634f;
+    const f32 minus_infinity = __int_as_float(0xff800000);
+    return Extents::MASKED && log_sum == minus_infinity ? -minus_infinity : log_sum * 1.4426950408889634f;
 }
 
 // The first tile, from one on, that the block looks at.
 template <class Extents, i32 EACH, i32 OTHERS>
 KILN_FUNCTION i32 attention_next(i32 first, i32 other) {
     if (!Extents::CAUSAL) return other;
-    for (; other < OTHERS; other += ATTENTION_SIDE) {
+    for (; other < OTHERS; other += ATTENTION_TILE_OTHERS) {
         // Places in their attention: all where the tile reaches into the next one.
         const i32 least = other % EACH;
-        const bool is_whole = least + ATTENTION_SIDE <= EACH;
+        const bool is_whole = least + ATTENTION_TILE_OTHERS <= EACH;
         const i32 least_key = Extents::BY_QUERY ? (is_whole ? least : 0) : first;
-        const i32 last_row = Extents::BY_QUERY ? first + ATTENTION_HEIGHT - 1 : is_whole ? least + ATTENTION_SIDE - 1 : EACH - 1;
+        const i32 last_row = Extents::BY_QUERY ? first + ATTENTION_TILE_ROWS - 1 : is_whole ? least + ATTENTION_TILE_OTHERS - 1 : EACH - 1;
         if (least_key <= last_row) break;
     }
     return other;
@@ -97,9 +97,9 @@ KILN_FUNCTION i32 attention_next(i32 first, i32 other) {
 
 // Makes shares of the scores of 16 own rows, from `top` on, with others from `other` on.
 template <class Extents, i32 EACH, i32 OTHERS, class Place, class Masked, class LogSum>
-KILN_FUNCTION void attention_shares(f32 (&scores)[ATTENTION_SIDE / 8][4], Place batch, i32 top, i32 other, f32 scale, const Masked& masked, const LogSum& log_sum) {
+KILN_FUNCTION void attention_shares(f32 (&scores)[ATTENTION_TILE_OTHERS / 8][4], Place batch, i32 top, i32 other, f32 scale, const Masked& masked, const LogSum& log_sum) {
     constexpr f32 TO_TWO = 1.4426950408889634f;
-    constexpr i32 SIDE = ATTENTION_SIDE;
+    constexpr i32 SIDE = ATTENTION_TILE_OTHERS;
     const i32 lane = threadIdx.x % 32, least = EACH == OTHERS ? other : other % EACH;
     // Where all look at all, nothing is asked of each. What own rows beyond the last have is
     // never stored.
@@ -107,16 +107,16 @@ KILN_FUNCTION void attention_shares(f32 (&scores)[ATTENTION_SIDE / 8][4], Place 
     const bool is_plain = !Extents::MASKED && other + SIDE <= OTHERS && is_even;
     const f32 unit = is_plain ? scale * TO_TWO : TO_TWO;
     if (!is_plain) {
-        const f32 nowhere = __int_as_float(0xff800000);
+        const f32 minus_infinity = __int_as_float(0xff800000);
 #pragma unroll
         for (i32 i = 0; i < SIDE / 2; i++) {
             const i32 own = top + lane / 4 + i % 4 / 2 * 8, it = other + i / 4 * 8 + lane % 4 * 2 + i % 2;
             const i32 row = Extents::BY_QUERY ? own : it, key = Extents::BY_QUERY ? it : own;
             const bool later = Extents::BY_QUERY ? it % EACH > own : own > it % EACH;
-            const bool seen = own < ATTENTION_OWN<Extents> && it < OTHERS && !(Extents::CAUSAL && later);
+            const bool visible = own < ATTENTION_OWN<Extents> && it < OTHERS && !(Extents::CAUSAL && later);
             f32 x = scores[i / 4][i % 4] * scale;
-            if (seen) x = masked(batch, row, key, x);
-            scores[i / 4][i % 4] = seen ? x : nowhere;
+            if (visible) x = masked(batch, row, key, x);
+            scores[i / 4][i % 4] = visible ? x : minus_infinity;
         }
     }
 #pragma unroll
@@ -132,10 +132,10 @@ KILN_FUNCTION void attention_backward(
     const LogSum& load_log_sum, const Product& load_product, const Masked& masked, const Store& store
 ) {
     typedef typename Extents::Shares S;
-    typedef AttentionParts<Extents> Parts;
+    typedef AttentionSharedLayout<Extents> Parts;
     typedef typename Parts::Deep Deep;
     typedef typename Parts::Wide Wide;
-    constexpr i32 HEIGHT = ATTENTION_HEIGHT, SIDE = ATTENTION_SIDE;
+    constexpr i32 HEIGHT = ATTENTION_TILE_ROWS, SIDE = ATTENTION_TILE_OTHERS;
     constexpr bool BY_QUERY = Extents::BY_QUERY, OF_VALUES = Extents::OF_VALUES;
     constexpr i32 OWN = ATTENTION_OWN<Extents>, EACH = BY_QUERY ? Extents::KEYS : Extents::ROWS;
     constexpr i32 OTHERS = Extents::SUMMED * EACH;
@@ -143,65 +143,65 @@ KILN_FUNCTION void attention_backward(
     Place batch;
     const i32 first = attention_place<Extents>(batch), top = first + own;
 
-    constexpr bool OWN_DEEP_IS_COPIED = BY_QUERY ? Extents::Q_IS_COPIED : Extents::K_IS_COPIED;
-    constexpr bool OWN_WIDE_IS_COPIED = BY_QUERY ? Extents::G_IS_COPIED : Extents::V_IS_COPIED;
-    constexpr bool DEEP_IS_COPIED = BY_QUERY ? Extents::K_IS_COPIED : Extents::Q_IS_COPIED;
-    constexpr bool WIDE_IS_COPIED = BY_QUERY ? Extents::V_IS_COPIED : Extents::G_IS_COPIED;
-    const auto bring = [&](i32 other, i32 tile) {
+    constexpr bool OWN_DEEP_IS_ASYNC = BY_QUERY ? Extents::Q_IS_ASYNC : Extents::K_IS_ASYNC;
+    constexpr bool OWN_WIDE_IS_ASYNC = BY_QUERY ? Extents::G_IS_ASYNC : Extents::V_IS_ASYNC;
+    constexpr bool DEEP_IS_ASYNC = BY_QUERY ? Extents::K_IS_ASYNC : Extents::Q_IS_ASYNC;
+    constexpr bool WIDE_IS_ASYNC = BY_QUERY ? Extents::V_IS_ASYNC : Extents::G_IS_ASYNC;
+    const auto stage = [&](i32 other, i32 tile) {
         u16* const deep = block + Parts::deep_at(tile);
         u16* const wide = block + Parts::wide_at(tile);
-        attention_bring_rows<S, typename Deep::Lines, DEEP_IS_COPIED, SIDE, Deep::LENGTH>(deep, batch, other, OTHERS, Extents::DEPTH, attention_either<BY_QUERY>(from_k, from_q));
-        attention_bring_rows<S, typename Wide::Lines, WIDE_IS_COPIED, SIDE, Wide::LENGTH>(wide, batch, other, OTHERS, Extents::COLUMNS, attention_either<BY_QUERY>(from_v, from_g));
+        attention_stage_rows<S, typename Deep::Lines, DEEP_IS_ASYNC, SIDE, Deep::LENGTH>(deep, batch, other, OTHERS, Extents::DEPTH, attention_either<BY_QUERY>(from_k, from_q));
+        attention_stage_rows<S, typename Wide::Lines, WIDE_IS_ASYNC, SIDE, Wide::LENGTH>(wide, batch, other, OTHERS, Extents::COLUMNS, attention_either<BY_QUERY>(from_v, from_g));
     };
     // What a thread brings of a tile's queries.
     __shared__ AttentionQueries queries[2];
-    constexpr i32 BROUGHT = BY_QUERY ? 1 : ((OF_VALUES ? 1 : 2) * SIDE + ATTENTION_THREADS - 1) / ATTENTION_THREADS;
-    f32 brought[BROUGHT];
-    const auto bring_queries = [&](i32 other) {
+    constexpr i32 FETCHED = BY_QUERY ? 1 : ((OF_VALUES ? 1 : 2) * SIDE + ATTENTION_THREADS - 1) / ATTENTION_THREADS;
+    f32 fetched[FETCHED];
+    const auto fetch_queries = [&](i32 other) {
 #pragma unroll
-        for (i32 i = 0; i < BROUGHT && !BY_QUERY; i++) {
+        for (i32 i = 0; i < FETCHED && !BY_QUERY; i++) {
             const i32 number = i * ATTENTION_THREADS + threadIdx.x, query = other + number % SIDE;
-            brought[i] = 0.0f;
+            fetched[i] = 0.0f;
             if (query >= OTHERS) continue;
-            if (number < SIDE) brought[i] = attention_log_two<Extents>(load_log_sum(batch, query));
-            else if (!OF_VALUES && number < 2 * SIDE) brought[i] = load_product(batch, query);
+            if (number < SIDE) fetched[i] = attention_log_two<Extents>(load_log_sum(batch, query));
+            else if (!OF_VALUES && number < 2 * SIDE) fetched[i] = load_product(batch, query);
         }
     };
-    const auto keep_queries = [&](i32 stage) {
+    const auto store_queries = [&](i32 stage) {
 #pragma unroll
-        for (i32 i = 0; i < BROUGHT && !BY_QUERY; i++) {
+        for (i32 i = 0; i < FETCHED && !BY_QUERY; i++) {
             const i32 number = i * ATTENTION_THREADS + threadIdx.x;
-            if (number < SIDE) queries[stage].log_sums[number] = brought[i];
-            else if (!OF_VALUES && number < 2 * SIDE) queries[stage].slopes[number - SIDE] = brought[i];
+            if (number < SIDE) queries[stage].log_sums[number] = fetched[i];
+            else if (!OF_VALUES && number < 2 * SIDE) queries[stage].deltas[number - SIDE] = fetched[i];
         }
     };
 
     i32 other = attention_next<Extents, EACH, OTHERS>(first, 0);
     u16* const own_deep = block + Parts::FIRST;
     u16* const own_wide = own_deep + Parts::OWN_DEEP;
-    attention_bring_rows<S, typename Parts::OwnDeep, OWN_DEEP_IS_COPIED, HEIGHT, Deep::LENGTH>(own_deep, batch, first, OWN, Extents::DEPTH, attention_either<BY_QUERY>(from_q, from_k));
-    if constexpr (!OF_VALUES) attention_bring_rows<S, typename Parts::OwnWide, OWN_WIDE_IS_COPIED, HEIGHT, Wide::LENGTH>(own_wide, batch, first, OWN, Extents::COLUMNS, attention_either<BY_QUERY>(from_g, from_v));
-    bring(other, 0);
+    attention_stage_rows<S, typename Parts::OwnDeep, OWN_DEEP_IS_ASYNC, HEIGHT, Deep::LENGTH>(own_deep, batch, first, OWN, Extents::DEPTH, attention_either<BY_QUERY>(from_q, from_k));
+    if constexpr (!OF_VALUES) attention_stage_rows<S, typename Parts::OwnWide, OWN_WIDE_IS_ASYNC, HEIGHT, Wide::LENGTH>(own_wide, batch, first, OWN, Extents::COLUMNS, attention_either<BY_QUERY>(from_g, from_v));
+    stage(other, 0);
     cp_async_commit();
-    bring_queries(other);
-    keep_queries(0);
+    fetch_queries(other);
+    store_queries(0);
     // Own queries' sums stay in registers.
-    f32 log_sums[2] = {0.0f, 0.0f}, slopes[2] = {0.0f, 0.0f};
+    f32 log_sums[2] = {0.0f, 0.0f}, deltas[2] = {0.0f, 0.0f};
 #pragma unroll
     for (i32 r = 0; r < 2 && BY_QUERY; r++) {
         const i32 row = top + lane / 4 + r * 8;
         if (row >= OWN) continue;
         log_sums[r] = attention_log_two<Extents>(load_log_sum(batch, row));
-        slopes[r] = load_product(batch, row);
+        deltas[r] = load_product(batch, row);
     }
     cp_async_wait<0>();
     // Own rows are there for all.
     __syncthreads();
     u32 deep[Deep::LENGTH / 16][4], wide[Wide::LENGTH / 16][4];
 #pragma unroll
-    for (i32 d = 0; d < Deep::LENGTH / 16; d++) attention_take<typename Parts::OwnDeep>(deep[d], own_deep, own, d * 16);
+    for (i32 d = 0; d < Deep::LENGTH / 16; d++) attention_load_fragment<typename Parts::OwnDeep>(deep[d], own_deep, own, d * 16);
 #pragma unroll
-    for (i32 d = 0; d < Wide::LENGTH / 16 && !OF_VALUES; d++) attention_take<typename Parts::OwnWide>(wide[d], own_wide, own, d * 16);
+    for (i32 d = 0; d < Wide::LENGTH / 16 && !OF_VALUES; d++) attention_load_fragment<typename Parts::OwnWide>(wide[d], own_wide, own, d * 16);
 
     constexpr i32 WIDE = (OF_VALUES ? Wide::LENGTH : Deep::LENGTH) / 8;
     f32 sums[WIDE][4];
@@ -222,8 +222,8 @@ KILN_FUNCTION void attention_backward(
         // This tile is there for all, and own rows and tiles before have been read by all.
         __syncthreads();
         if (next < OTHERS) {
-            bring(next, tile + 1);
-            bring_queries(next);
+            stage(next, tile + 1);
+            fetch_queries(next);
         }
         cp_async_commit();
         attention_start_products<S, Deep>(scores, deep, block + Parts::deep_at(tile));
@@ -239,22 +239,22 @@ KILN_FUNCTION void attention_backward(
             // The shares' gradients are there.
             attention_wait<LAST>(gradients);
 #pragma unroll
-            for (i32 i = 0; i < SIDE / 2; i++) scores[i / 4][i % 4] *= gradients[i / 4][i % 4] - of_query(slopes, tile_queries.slopes, i);
+            for (i32 i = 0; i < SIDE / 2; i++) scores[i / 4][i % 4] *= gradients[i / 4][i % 4] - of_query(deltas, tile_queries.deltas, i);
         }
         // The last weights have been multiplied.
         if constexpr (LAST) attention_wait<0>(sums);
         attention_pack<S>(weights, scores);
-        if constexpr (!ATTENTION_BY_GROUPS) start_sums(tile);
-        keep_queries((tile + 1) % 2);
+        if constexpr (!ATTENTION_BY_WARPGROUPS) start_sums(tile);
+        store_queries((tile + 1) % 2);
         other = next;
     };
     // Groups' sums are waited for a tile later also since NVRTC 13.0, where all products of a
     // tile were waited for in this loop, gave registers of own rows (64 wide) to other values.
     i32 tile = 0;
-    if (ATTENTION_BY_GROUPS && other < OTHERS) step(tile++, AttentionIs<false>());
+    if (ATTENTION_BY_WARPGROUPS && other < OTHERS) step(tile++, AttentionIs<false>());
 #pragma unroll 1
-    while (other < OTHERS) step(tile++, AttentionIs<ATTENTION_BY_GROUPS>());
-    if (ATTENTION_BY_GROUPS && tile > 0) {
+    while (other < OTHERS) step(tile++, AttentionIs<ATTENTION_BY_WARPGROUPS>());
+    if (ATTENTION_BY_WARPGROUPS && tile > 0) {
         start_sums(tile - 1);
         attention_wait<0>(sums);
     }

@@ -6,24 +6,24 @@
 
 // Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
 // Own rows of a block: 32 or more.
-constexpr i32 ATTENTION_HEIGHT = 64;
+constexpr i32 ATTENTION_TILE_ROWS = 64;
 // TEMPLATE
 
-constexpr i32 ATTENTION_THREADS = 2 * ATTENTION_HEIGHT;
+constexpr i32 ATTENTION_THREADS = 2 * ATTENTION_TILE_ROWS;
 // Others that a block looks at together.
-constexpr i32 ATTENTION_SIDE = 64;
-static_assert(ATTENTION_HEIGHT % 16 == 0 && ATTENTION_THREADS >= ATTENTION_SIDE, "whole warps");
+constexpr i32 ATTENTION_TILE_OTHERS = 64;
+static_assert(ATTENTION_TILE_ROWS % 16 == 0 && ATTENTION_THREADS >= ATTENTION_TILE_OTHERS, "whole warps");
 // Columns of rows, and others to be summed, that are in shared memory at a time.
 constexpr i32 ATTENTION_STEP = 16;
 // Whether what comes next is read while what is there is multiplied: few threads would have
 // too much of it for their registers.
-constexpr bool ATTENTION_AHEAD = ATTENTION_HEIGHT >= 64;
+constexpr bool ATTENTION_AHEAD = ATTENTION_TILE_ROWS >= 64;
 
 // Four own rows with eight others.
 struct AttentionExact {
     static constexpr i32 ROWS = 4, OTHERS = 8, SHARERS = 8;
-    // A thread's rows, its others, and its columns of so many: by fours where all have some.
-    KILN_FUNCTION i32 row(i32 i) { return i * (ATTENTION_HEIGHT / ROWS) + threadIdx.x / SHARERS; }
+    // A thread's rows, its others, and its columns of so many: by vec4 accesses where all have some.
+    KILN_FUNCTION i32 row(i32 i) { return i * (ATTENTION_TILE_ROWS / ROWS) + threadIdx.x / SHARERS; }
     KILN_FUNCTION i32 along(i32 j) { return j * SHARERS + threadIdx.x % SHARERS; }
     template <i32 WIDTH>
     KILN_FUNCTION i32 column(i32 c) {
@@ -40,15 +40,15 @@ struct AttentionBlock {
     static constexpr i32 OWN = WIDTH / S::SHARERS;
     // Columns more than there are, for threads that read fours to meet in different banks.
     static constexpr i32 MORE = 4;
-    alignas(16) f32 own[ATTENTION_HEIGHT][ATTENTION_STEP + MORE];
-    alignas(16) f32 others[ATTENTION_SIDE][ATTENTION_STEP + MORE];
-    alignas(16) f32 weights[ATTENTION_HEIGHT][ATTENTION_SIDE + MORE];
+    alignas(16) f32 own[ATTENTION_TILE_ROWS][ATTENTION_STEP + MORE];
+    alignas(16) f32 others[ATTENTION_TILE_OTHERS][ATTENTION_STEP + MORE];
+    alignas(16) f32 weights[ATTENTION_TILE_ROWS][ATTENTION_TILE_OTHERS + MORE];
     alignas(16) f32 values[ATTENTION_STEP][WIDTH];
 };
 
 // Four neighbours from a multiple of four on.
-KILN_FUNCTION void attention_four(f32 (&x)[4], const f32* from) {
-    const four<f32> all = *(const four<f32>*)from;
+KILN_FUNCTION void attention_vec4(f32 (&x)[4], const f32* from) {
+    const vec4<f32> all = *(const vec4<f32>*)from;
     x[0] = all.x;
     x[1] = all.y;
     x[2] = all.z;
@@ -63,7 +63,7 @@ KILN_FUNCTION void attention_products(
     f32 (&products)[Block::Shares::ROWS][Block::Shares::OTHERS]
 ) {
     typedef typename Block::Shares S;
-    constexpr i32 HEIGHT = ATTENTION_HEIGHT, SIDE = ATTENTION_SIDE, STEP = ATTENTION_STEP;
+    constexpr i32 HEIGHT = ATTENTION_TILE_ROWS, SIDE = ATTENTION_TILE_OTHERS, STEP = ATTENTION_STEP;
     constexpr i32 MOST = HEIGHT > SIDE ? HEIGHT : SIDE;
     // A single step would leave no loop around its products: the compiler then moves what
     // follows, such as loads of a mask, in among them, for which registers do not suffice.
@@ -103,10 +103,10 @@ KILN_FUNCTION void attention_products(
         for (i32 d = 0; d < STEP; d += 4) {
             f32 x[S::ROWS][4], y[4];
 #pragma unroll
-            for (i32 i = 0; i < S::ROWS; i++) attention_four(x[i], &block.own[S::row(i)][d]);
+            for (i32 i = 0; i < S::ROWS; i++) attention_vec4(x[i], &block.own[S::row(i)][d]);
 #pragma unroll
             for (i32 j = 0; j < S::OTHERS; j++) {
-                attention_four(y, &block.others[S::along(j)][d]);
+                attention_vec4(y, &block.others[S::along(j)][d]);
 #pragma unroll
                 for (i32 n = 0; n < 4 * S::ROWS; n++) products[n / 4][j] = multiply_add(x[n / 4][n % 4], y[n % 4], products[n / 4][j]);
             }
@@ -119,7 +119,7 @@ KILN_FUNCTION void attention_products(
 template <class Block, class Value>
 KILN_FUNCTION void attention_add(Block& block, const Value& load_value, f32 (&sums)[Block::Shares::ROWS][Block::OWN]) {
     typedef typename Block::Shares S;
-    constexpr i32 SIDE = ATTENTION_SIDE, STEP = ATTENTION_STEP;
+    constexpr i32 SIDE = ATTENTION_TILE_OTHERS, STEP = ATTENTION_STEP;
     constexpr i32 VALUES = STEP * Block::WIDTH, EACH = (VALUES + ATTENTION_THREADS - 1) / ATTENTION_THREADS;
     constexpr i32 AT_ONCE = ATTENTION_AHEAD ? EACH : 1;
     f32 next[EACH];
@@ -149,14 +149,14 @@ KILN_FUNCTION void attention_add(Block& block, const Value& load_value, f32 (&su
         for (i32 t = 0; t < STEP; t += 4) {
             f32 w[S::ROWS][4];
 #pragma unroll
-            for (i32 i = 0; i < S::ROWS; i++) attention_four(w[i], &block.weights[S::row(i)][step + t]);
+            for (i32 i = 0; i < S::ROWS; i++) attention_vec4(w[i], &block.weights[S::row(i)][step + t]);
 #pragma unroll
             for (i32 u = 0; u < 4; u++) {
 #pragma unroll
                 for (i32 c = 0; c < Block::OWN; c += FOUR) {
                     f32 v[4];
                     const f32* const from = &block.values[t + u][S::template column<Block::WIDTH>(c)];
-                    if constexpr (FOUR == 4) attention_four(v, from);
+                    if constexpr (FOUR == 4) attention_vec4(v, from);
                     else v[0] = *from;
 #pragma unroll
                     for (i32 n = 0; n < FOUR * S::ROWS; n++) {

@@ -1,8 +1,8 @@
 // What kernels for compute capability 9.0 call besides the prelude: products of matrices
-// in shared memory by groups of four warps (wgmma). A compiler for another machine (the
+// in shared memory by warpgroups (wgmma). A compiler for another machine (the
 // simulator of the tests) replaces all of it.
 
-// The description of a matrix, as the driver makes it.
+// The tensor map of a matrix, as the driver makes it.
 struct __align__(64) TensorMap {
     u64 opaque[16];
 };
@@ -10,30 +10,30 @@ struct __align__(64) TensorMap {
 #ifndef KILN_HOST
 // Makes words that tell what arrived, which each wait for one thread's word and the bytes
 // it expects.
-KILN_FUNCTION void arrivals_init(u64* arrivals, i32 count) {
-    for (i32 i = 0; i < count; i++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(arrivals + i)) : "memory");
+KILN_FUNCTION void mbarriers_init(u64* mbarriers, i32 count) {
+    for (i32 i = 0; i < count; i++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(mbarriers + i)) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-KILN_FUNCTION void arrival_expect(u64* arrival, u32 bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(arrival)), "r"(bytes) : "memory");
+KILN_FUNCTION void mbarrier_expect(u64* mbarrier, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(mbarrier)), "r"(bytes) : "memory");
 }
 
 // Waits until a word's phase of that parity is over.
-KILN_FUNCTION void arrival_wait(u64* arrival, u32 parity) {
+KILN_FUNCTION void mbarrier_wait(u64* mbarrier, u32 parity) {
     asm volatile(
         "{ .reg .pred over; again: mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1; @over bra done; bra again; done: }" ::"r"(
-            shared_address(arrival)),
+            shared_address(mbarrier)),
         "r"(parity)
         : "memory");
 }
 
-// Starts the copy of a piece of the matrix to shared memory.
-KILN_FUNCTION void copy_by_map(void* shared, const TensorMap* map, u64* arrival, i32 element, i32 line, i32 matrix) {
+// Starts the copy of a chunk of the matrix to shared memory.
+KILN_FUNCTION void tma_copy(void* shared, const TensorMap* map, u64* mbarrier, i32 element, i32 line, i32 matrix) {
     asm volatile(
         "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
             shared_address(shared)),
-        "l"(map), "r"(element), "r"(line), "r"(matrix), "r"(shared_address(arrival))
+        "l"(map), "r"(element), "r"(line), "r"(matrix), "r"(shared_address(mbarrier))
         : "memory");
 }
 
@@ -41,7 +41,7 @@ KILN_FUNCTION void copy_by_map(void* shared, const TensorMap* map, u64* arrival,
 // visible to wgmma.
 KILN_FUNCTION void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// An operand of 16-bit elements, in lines of 128 bytes whose pieces change places: where
+// An operand of 16-bit elements, in lines of 128 bytes whose chunks change places: where
 // it begins, bytes from one block of lines to the next, and from eight lines to the next.
 KILN_FUNCTION u64 wgmma_operand(const void* shared, u32 blocks, u32 lines) {
     return (u64)((shared_address(shared) & 0x3ffff) >> 4) | (u64)(blocks >> 4) << 16 | (u64)(lines >> 4) << 32 | 1ull << 62;
@@ -96,12 +96,12 @@ KILN_FUNCTION void wgmma_wait(f32 (&c)[32][4]) {
 // c += a * b for a group's 64 by 16 and 16 by n matrices. An operand is turned if its lines
 // run along rows (columns of the second) instead of the depth.
 #define KILN_WGMMA(name, type, n, names, operands, ...)                                      \
-    template <bool A_TURNED, bool B_TURNED>                                                        \
+    template <bool A_TRANSPOSED, bool B_TRANSPOSED>                                                        \
     KILN_FUNCTION void name(f32 (&c)[n / 8][4], u64 a, u64 b) {                                    \
         asm volatile("{ .reg .pred adds; setp.eq.u32 adds, 0, 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type \
                      "." type " {" names "}, " operands "; }"                                      \
                      : __VA_ARGS__                                                                 \
-                     : "l"(a), "l"(b), "n"((i32)A_TURNED), "n"((i32)B_TURNED));                    \
+                     : "l"(a), "l"(b), "n"((i32)A_TRANSPOSED), "n"((i32)B_TRANSPOSED));                    \
     }
 KILN_WGMMA(wgmma_f16, "f16", 64, KILN_32_NAMES, "%32, %33, adds, 1, 1, %34, %35", KILN_32_SUMS(0))
 KILN_WGMMA(wgmma_f16, "f16", 128, KILN_64_NAMES, "%64, %65, adds, 1, 1, %66, %67", KILN_32_SUMS(0), KILN_32_SUMS(8))
@@ -112,16 +112,16 @@ KILN_WGMMA(wgmma_bf16, "bf16", 256, KILN_128_NAMES, "%128, %129, adds, 1, 1, %13
 
 // The same with the first operand's words in registers, as mma.sync takes them of each warp's
 // 16 rows; c = a * b where it does not add.
-#define KILN_WGMMA_HELD(name, type, n, names, operands, adds, ...)                                 \
-    template <bool B_TURNED, bool ADDS>                                                            \
+#define KILN_WGMMA_RS(name, type, n, names, operands, adds, ...)                                 \
+    template <bool B_TRANSPOSED, bool ADDS>                                                            \
     KILN_FUNCTION void name(f32 (&c)[n / 8][4], const u32 (&a)[4], u64 b) {                        \
         asm volatile("{ .reg .pred adds; setp.ne.u32 adds, " adds ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type \
                      "." type " {" names "}, " operands "; }"                                      \
                      : __VA_ARGS__                                                                 \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((i32)B_TURNED), "n"((i32)ADDS)); \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((i32)B_TRANSPOSED), "n"((i32)ADDS)); \
     }
-KILN_WGMMA_HELD(wgmma_held_f16, "f16", 64, KILN_32_NAMES, "{%32, %33, %34, %35}, %36, adds, 1, 1, %37", "%38", KILN_32_SUMS(0))
-KILN_WGMMA_HELD(wgmma_held_f16, "f16", 128, KILN_64_NAMES, "{%64, %65, %66, %67}, %68, adds, 1, 1, %69", "%70", KILN_32_SUMS(0), KILN_32_SUMS(8))
-KILN_WGMMA_HELD(wgmma_held_bf16, "bf16", 64, KILN_32_NAMES, "{%32, %33, %34, %35}, %36, adds, 1, 1, %37", "%38", KILN_32_SUMS(0))
-KILN_WGMMA_HELD(wgmma_held_bf16, "bf16", 128, KILN_64_NAMES, "{%64, %65, %66, %67}, %68, adds, 1, 1, %69", "%70", KILN_32_SUMS(0), KILN_32_SUMS(8))
+KILN_WGMMA_RS(wgmma_rs_f16, "f16", 64, KILN_32_NAMES, "{%32, %33, %34, %35}, %36, adds, 1, 1, %37", "%38", KILN_32_SUMS(0))
+KILN_WGMMA_RS(wgmma_rs_f16, "f16", 128, KILN_64_NAMES, "{%64, %65, %66, %67}, %68, adds, 1, 1, %69", "%70", KILN_32_SUMS(0), KILN_32_SUMS(8))
+KILN_WGMMA_RS(wgmma_rs_bf16, "bf16", 64, KILN_32_NAMES, "{%32, %33, %34, %35}, %36, adds, 1, 1, %37", "%38", KILN_32_SUMS(0))
+KILN_WGMMA_RS(wgmma_rs_bf16, "bf16", 128, KILN_64_NAMES, "{%64, %65, %66, %67}, %68, adds, 1, 1, %69", "%70", KILN_32_SUMS(0), KILN_32_SUMS(8))
 #endif

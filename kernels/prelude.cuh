@@ -138,60 +138,60 @@ KILN_FUNCTION f32 round_bf16(f32 x) { return widen_bf16(narrow_bf16(x)); }
 
 // Four neighbours; those of four bytes each move in one access.
 template <class T>
-struct __align__(sizeof(T) >= 4 ? 16 : 4 * sizeof(T)) four {
+struct __align__(sizeof(T) >= 4 ? 16 : 4 * sizeof(T)) vec4 {
     T x, y, z, w;
 };
 
 template <class T>
-KILN_FUNCTION four<T> load4(const T* from, i64 quad) {
-    return ((const four<T>*)from)[quad];
+KILN_FUNCTION vec4<T> load4(const T* from, i64 quad) {
+    return ((const vec4<T>*)from)[quad];
 }
 
-KILN_FUNCTION four<bool> load4_bool(const u8* from, i64 quad) {
-    const four<u8> raw = load4(from, quad);
+KILN_FUNCTION vec4<bool> load4_bool(const u8* from, i64 quad) {
+    const vec4<u8> raw = load4(from, quad);
     return {raw.x != 0, raw.y != 0, raw.z != 0, raw.w != 0};
 }
 
-KILN_FUNCTION four<u32> load4_u8(const u8* from, i64 quad) {
-    const four<u8> raw = load4(from, quad);
+KILN_FUNCTION vec4<u32> load4_u8(const u8* from, i64 quad) {
+    const vec4<u8> raw = load4(from, quad);
     return {raw.x, raw.y, raw.z, raw.w};
 }
 
-KILN_FUNCTION four<f32> load4_f16(const u16* from, i64 quad) {
-    const four<u16> raw = load4(from, quad);
+KILN_FUNCTION vec4<f32> load4_f16(const u16* from, i64 quad) {
+    const vec4<u16> raw = load4(from, quad);
     return {widen_f16(raw.x), widen_f16(raw.y), widen_f16(raw.z), widen_f16(raw.w)};
 }
 
-KILN_FUNCTION four<f32> load4_bf16(const u16* from, i64 quad) {
-    const four<u16> raw = load4(from, quad);
+KILN_FUNCTION vec4<f32> load4_bf16(const u16* from, i64 quad) {
+    const vec4<u16> raw = load4(from, quad);
     return {widen_bf16(raw.x), widen_bf16(raw.y), widen_bf16(raw.z), widen_bf16(raw.w)};
 }
 
 template <class T>
 KILN_FUNCTION void store4(T* to, i64 quad, T x, T y, T z, T w) {
-    ((four<T>*)to)[quad] = {x, y, z, w};
+    ((vec4<T>*)to)[quad] = {x, y, z, w};
 }
 
 // Eight neighbours of two bytes each, in one access.
 template <class T>
-struct __align__(sizeof(T) == 2 ? 16 : alignof(T)) eight {
-    four<T> low, high;
+struct __align__(sizeof(T) == 2 ? 16 : alignof(T)) vec8 {
+    vec4<T> low, high;
 };
 
-KILN_FUNCTION eight<f32> load8_f16(const u16* from, i64 eighth) {
-    const eight<u16> raw = ((const eight<u16>*)from)[eighth];
+KILN_FUNCTION vec8<f32> load8_f16(const u16* from, i64 eighth) {
+    const vec8<u16> raw = ((const vec8<u16>*)from)[eighth];
     return {{widen_f16(raw.low.x), widen_f16(raw.low.y), widen_f16(raw.low.z), widen_f16(raw.low.w)},
             {widen_f16(raw.high.x), widen_f16(raw.high.y), widen_f16(raw.high.z), widen_f16(raw.high.w)}};
 }
 
-KILN_FUNCTION eight<f32> load8_bf16(const u16* from, i64 eighth) {
-    const eight<u16> raw = ((const eight<u16>*)from)[eighth];
+KILN_FUNCTION vec8<f32> load8_bf16(const u16* from, i64 eighth) {
+    const vec8<u16> raw = ((const vec8<u16>*)from)[eighth];
     return {{widen_bf16(raw.low.x), widen_bf16(raw.low.y), widen_bf16(raw.low.z), widen_bf16(raw.low.w)},
             {widen_bf16(raw.high.x), widen_bf16(raw.high.y), widen_bf16(raw.high.z), widen_bf16(raw.high.w)}};
 }
 
-KILN_FUNCTION void store8(u16* to, i64 eighth, four<u16> low, four<u16> high) {
-    ((eight<u16>*)to)[eighth] = {low, high};
+KILN_FUNCTION void store8(u16* to, i64 eighth, vec4<u16> low, vec4<u16> high) {
+    ((vec8<u16>*)to)[eighth] = {low, high};
 }
 
 // Keeps the first index out of range: its launch, itself, the axis's extent.

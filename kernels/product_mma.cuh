@@ -2,7 +2,7 @@
 // every GPU of compute capability 8.0 or later.
 // A block computes a tile of the result, step by step of the depth. The parts of
 // the operands that coming steps need are under way while a step is multiplied:
-// copied as they are by pieces of 16 bytes (cp.async), or, where something is
+// copied as they are by chunks of 16 bytes (cp.async), or, where something is
 // computed from what memory holds, by way of registers (`product_stages.cuh`).
 
 // Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
@@ -13,17 +13,17 @@ constexpr i32 BATCHES = 3, M = 40, N = 45, K = 72;
 constexpr i32 ROWS = 64, COLUMNS = 64, STEP = 32, STAGES = 3, THREADS = 128;
 constexpr i32 PART_ROWS = 32, PART_COLUMNS = 32;
 // Whether an operand is copied as it is, and whether its depths are neighbours.
-constexpr bool A_IS_COPIED = true, A_ALONG_DEPTH = true, B_IS_COPIED = false, B_ALONG_DEPTH = false;
-// Whether the device itself copies it, by a description of its matrix.
-constexpr bool A_BY_MAP = false, B_BY_MAP = false;
+constexpr bool A_IS_ASYNC = true, A_K_MAJOR = true, B_IS_ASYNC = false, B_K_MAJOR = false;
+// Whether the device itself copies it, by a tensor map of its matrix.
+constexpr bool A_BY_TMA = false, B_BY_TMA = false;
 // What tensor cores take of a number, and their product.
 KILN_FUNCTION u32 stored(f32 x) { return narrow_bf16(x); }
 KILN_FUNCTION void mma(f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_bf16(c, a, b); }
 struct Product {
     const u16 *a, *b;
     f32* c;
-    // Where a piece of the first operand begins, if it is one: else it counts as zeros.
-    KILN_METHOD const u16* piece_a(Place batch, Place row, Place depth, bool& is_inside) const {
+    // Where a chunk of the first operand begins, if it is one: else it counts as zeros.
+    KILN_METHOD const u16* chunk_a(Place batch, Place row, Place depth, bool& is_inside) const {
         is_inside = row < M && depth < K;
         return a + (is_inside ? (batch * M + row) * K + depth : 0);
     }
@@ -41,8 +41,8 @@ struct Product {
 };
 // TEMPLATE
 
-// Two pieces are as deep as a multiplication.
-constexpr i32 DEEP = 2 * PIECE;
+// Two chunks are as deep as a multiplication.
+constexpr i32 DEEP = 2 * CHUNK;
 constexpr i32 ACROSS = COLUMNS / PART_COLUMNS;
 // Matrices of a warp's part.
 constexpr i32 HIGH = PART_ROWS / 16;
@@ -57,41 +57,41 @@ KILN_FUNCTION void round_copied(bool is_copied, u32& x) {
 
 template <class L>
 KILN_FUNCTION u32 word(const Stored* part, i32 line, i32 along) {
-    return *(const u32*)(part + L::at(line, along / PIECE) + along % PIECE);
+    return *(const u32*)(part + L::at(line, along / CHUNK) + along % CHUNK);
 }
 
 // The 16 rows by DEEP depths from there on, as a multiplication takes them.
-KILN_FUNCTION void take_a(u32 (&a)[4], const Stored* part, i32 row, i32 depth) {
+KILN_FUNCTION void load_fragment_a(u32 (&a)[4], const Stored* part, i32 row, i32 depth) {
     typedef LayoutA L;
     const i32 lane = threadIdx.x % 32;
-    if constexpr (A_ALONG_DEPTH) {
-        ldmatrix(a, part + L::at(row + lane % 16, depth / PIECE + lane / 16));
+    if constexpr (A_K_MAJOR) {
+        ldmatrix(a, part + L::at(row + lane % 16, depth / CHUNK + lane / 16));
     } else if constexpr (sizeof(Stored) == 2) {
-        ldmatrix_trans(a, part + L::at(depth + lane % 8 + lane / 16 * 8, row / PIECE + lane / 8 % 2));
+        ldmatrix_trans(a, part + L::at(depth + lane % 8 + lane / 16 * 8, row / CHUNK + lane / 8 % 2));
     } else {
 #pragma unroll
         for (i32 i = 0; i < 4; i++) a[i] = word<L>(part, depth + lane % 4 + i / 2 * 4, row + lane / 4 + i % 2 * 8);
     }
 #pragma unroll
-    for (i32 i = 0; i < 4; i++) round_copied(A_IS_COPIED, a[i]);
+    for (i32 i = 0; i < 4; i++) round_copied(A_IS_ASYNC, a[i]);
 }
 
 // The DEEP depths by 16 columns from there on, as two multiplications take them.
-KILN_FUNCTION void take_b(u32 (&b)[2][2], const Stored* part, i32 depth, i32 column) {
+KILN_FUNCTION void load_fragment_b(u32 (&b)[2][2], const Stored* part, i32 depth, i32 column) {
     typedef LayoutB L;
     const i32 lane = threadIdx.x % 32;
     u32 x[4];
-    if constexpr (B_ALONG_DEPTH) {
-        ldmatrix(x, part + L::at(column + lane % 8 + lane / 16 * 8, depth / PIECE + lane / 8 % 2));
+    if constexpr (B_K_MAJOR) {
+        ldmatrix(x, part + L::at(column + lane % 8 + lane / 16 * 8, depth / CHUNK + lane / 8 % 2));
     } else if constexpr (sizeof(Stored) == 2) {
-        ldmatrix_trans(x, part + L::at(depth + lane % 16, column / PIECE + lane / 16));
+        ldmatrix_trans(x, part + L::at(depth + lane % 16, column / CHUNK + lane / 16));
     } else {
 #pragma unroll
         for (i32 i = 0; i < 4; i++) x[i] = word<L>(part, depth + lane % 4 + i % 2 * 4, column + lane / 4 + i / 2 * 8);
     }
 #pragma unroll
     for (i32 i = 0; i < 4; i++) {
-        round_copied(B_IS_COPIED, x[i]);
+        round_copied(B_IS_ASYNC, x[i]);
         b[i / 2][i % 2] = x[i];
     }
 }
@@ -103,11 +103,11 @@ KILN_FUNCTION void multiply_step(Sums& sums, const Stored* a_part, const Stored*
     for (i32 depth = 0; depth < STEP; depth += DEEP) {
         u32 b[WIDE / 2][2][2];
 #pragma unroll
-        for (i32 j = 0; j < WIDE / 2; j++) take_b(b[j], b_part, depth, own_column + j * 16);
+        for (i32 j = 0; j < WIDE / 2; j++) load_fragment_b(b[j], b_part, depth, own_column + j * 16);
 #pragma unroll
         for (i32 i = 0; i < HIGH; i++) {
             u32 a[4];
-            take_a(a, a_part, own_row + i * 16, depth);
+            load_fragment_a(a, a_part, own_row + i * 16, depth);
 #pragma unroll
             for (i32 j = 0; j < WIDE; j++) mma(sums[i][j], a, b[j / 2][j % 2]);
         }

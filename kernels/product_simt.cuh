@@ -7,9 +7,9 @@
 typedef f32 Element;
 typedef i32 Place;
 constexpr i32 BATCHES = 3, M = 37, N = 45, K = 29;
-constexpr i32 ROWS = 64, COLUMNS = 64, STEP = 16, ROW_FOURS = 2, COLUMN_FOURS = 1;
+constexpr i32 ROWS = 64, COLUMNS = 64, STEP = 16, ROW_VEC4S = 2, COLUMN_VEC4S = 1;
 // Whether an operand's depths are neighbours in memory.
-constexpr bool A_ALONG_DEPTH = true, B_ALONG_DEPTH = false;
+constexpr bool A_K_MAJOR = true, B_K_MAJOR = false;
 struct Product {
     const f32 *a, *b;
     f32* c;
@@ -34,12 +34,12 @@ struct Product {
 };
 // TEMPLATE
 
-// Fours of rows and of columns in a tile, and threads along them.
+// Vec4s of rows and of columns in a tile, and threads along them.
 constexpr i32 HIGH = ROWS / 4;
 constexpr i32 WIDE = COLUMNS / 4;
 constexpr i32 DEEP = STEP / 4;
-constexpr i32 DOWN = HIGH / ROW_FOURS;
-constexpr i32 ACROSS = WIDE / COLUMN_FOURS;
+constexpr i32 DOWN = HIGH / ROW_VEC4S;
+constexpr i32 ACROSS = WIDE / COLUMN_VEC4S;
 constexpr i32 THREADS = DOWN * ACROSS;
 constexpr i32 ROW_TILES = (M + ROWS - 1) / ROWS;
 constexpr i32 COLUMN_TILES = (N + COLUMNS - 1) / COLUMNS;
@@ -47,83 +47,83 @@ constexpr i32 STEPS = (K + STEP - 1) / STEP;
 // Blocks of four by four elements of the operands, and those of a thread.
 constexpr i32 A_BLOCKS = HIGH * DEEP;
 constexpr i32 B_BLOCKS = WIDE * DEEP;
-constexpr i32 TURNS = (A_BLOCKS + B_BLOCKS + THREADS - 1) / THREADS;
-// Fours of elements in a stage: of the first operand's rows at each depth, then of
+constexpr i32 BLOCKS_PER_THREAD = (A_BLOCKS + B_BLOCKS + THREADS - 1) / THREADS;
+// Vec4s of elements in a stage: of the first operand's rows at each depth, then of
 // the second's columns.
 constexpr i32 STAGE = STEP * (HIGH + WIDE);
 static_assert(DOWN % 4 == 0 && ACROSS % 8 == 0, "warps of four by eight threads");
 
-typedef four<Element> Four;
+typedef vec4<Element> Vec4;
 typedef Element Block[4][4];
 
 // Where a four lies. Fours change places from depth to depth, so that those that a warp
 // writes at once are in different banks.
-template <i32 FOURS>
+template <i32 VEC4S>
 KILN_FUNCTION i32 place(i32 depth, i32 at) {
-    return depth * FOURS + (at ^ (depth / 4 * 2 & (FOURS < 8 ? FOURS : 8) - 1));
+    return depth * VEC4S + (at ^ (depth / 4 * 2 & (VEC4S < 8 ? VEC4S : 8) - 1));
 }
 
 // A block's four of rows or columns, and its first depth.
-template <i32 FOURS, bool ALONG_DEPTH>
+template <i32 VEC4S, bool K_MAJOR>
 KILN_FUNCTION void block_of(i32 block, i32& at, i32& depth) {
-    at = ALONG_DEPTH ? block / DEEP : block % FOURS;
-    depth = (ALONG_DEPTH ? block % DEEP : block / FOURS) * 4;
+    at = K_MAJOR ? block / DEEP : block % VEC4S;
+    depth = (K_MAJOR ? block % DEEP : block / VEC4S) * 4;
 }
 
 template <class P>
-KILN_FUNCTION void fetch(const P& own, Block (&blocks)[TURNS], Place batch, Place row, Place depth, Place column) {
+KILN_FUNCTION void fetch(const P& own, Block (&blocks)[BLOCKS_PER_THREAD], Place batch, Place row, Place depth, Place column) {
 #pragma unroll
-    for (i32 turn = 0; turn < TURNS; turn++) {
-        const i32 block = turn * THREADS + threadIdx.x;
+    for (i32 iteration = 0; iteration < BLOCKS_PER_THREAD; iteration++) {
+        const i32 block = iteration * THREADS + threadIdx.x;
         i32 at, deep;
         if (block < A_BLOCKS) {
-            block_of<HIGH, A_ALONG_DEPTH>(block, at, deep);
-            own.load_a(batch, row + at * 4, depth + deep, blocks[turn]);
+            block_of<HIGH, A_K_MAJOR>(block, at, deep);
+            own.load_a(batch, row + at * 4, depth + deep, blocks[iteration]);
         } else if (block < A_BLOCKS + B_BLOCKS) {
-            block_of<WIDE, B_ALONG_DEPTH>(block - A_BLOCKS, at, deep);
-            own.load_b(batch, depth + deep, column + at * 4, blocks[turn]);
+            block_of<WIDE, B_K_MAJOR>(block - A_BLOCKS, at, deep);
+            own.load_b(batch, depth + deep, column + at * 4, blocks[iteration]);
         }
     }
 }
 
-KILN_FUNCTION void put(Four* stage, const Block (&blocks)[TURNS]) {
+KILN_FUNCTION void put(Vec4* stage, const Block (&blocks)[BLOCKS_PER_THREAD]) {
 #pragma unroll
-    for (i32 turn = 0; turn < TURNS; turn++) {
-        const Block& x = blocks[turn];
-        const i32 block = turn * THREADS + threadIdx.x;
+    for (i32 iteration = 0; iteration < BLOCKS_PER_THREAD; iteration++) {
+        const Block& x = blocks[iteration];
+        const i32 block = iteration * THREADS + threadIdx.x;
         i32 at, deep;
         if (block < A_BLOCKS) {
-            block_of<HIGH, A_ALONG_DEPTH>(block, at, deep);
+            block_of<HIGH, A_K_MAJOR>(block, at, deep);
 #pragma unroll
             for (i32 i = 0; i < 4; i++) stage[place<HIGH>(deep + i, at)] = {x[0][i], x[1][i], x[2][i], x[3][i]};
         } else if (block < A_BLOCKS + B_BLOCKS) {
-            block_of<WIDE, B_ALONG_DEPTH>(block - A_BLOCKS, at, deep);
+            block_of<WIDE, B_K_MAJOR>(block - A_BLOCKS, at, deep);
 #pragma unroll
             for (i32 i = 0; i < 4; i++) stage[STEP * HIGH + place<WIDE>(deep + i, at)] = {x[i][0], x[i][1], x[i][2], x[i][3]};
         }
     }
 }
 
-typedef Element Sums[ROW_FOURS * 4][COLUMN_FOURS][4];
+typedef Element Sums[ROW_VEC4S * 4][COLUMN_VEC4S][4];
 
-KILN_FUNCTION void multiply_add(Sums& sums, i32 row, Element x, i32 column, const Four& y) {
+KILN_FUNCTION void multiply_add(Sums& sums, i32 row, Element x, i32 column, const Vec4& y) {
     sums[row][column][0] = multiply_add(x, y.x, sums[row][column][0]);
     sums[row][column][1] = multiply_add(x, y.y, sums[row][column][1]);
     sums[row][column][2] = multiply_add(x, y.z, sums[row][column][2]);
     sums[row][column][3] = multiply_add(x, y.w, sums[row][column][3]);
 }
 
-KILN_FUNCTION void multiply_step(Sums& sums, const Four* stage, i32 down, i32 across) {
+KILN_FUNCTION void multiply_step(Sums& sums, const Vec4* stage, i32 down, i32 across) {
 #pragma unroll
     for (i32 k = 0; k < STEP; k++) {
-        Four y[COLUMN_FOURS];
+        Vec4 y[COLUMN_VEC4S];
 #pragma unroll
-        for (i32 q = 0; q < COLUMN_FOURS; q++) y[q] = stage[STEP * HIGH + place<WIDE>(k, across + q * ACROSS)];
+        for (i32 q = 0; q < COLUMN_VEC4S; q++) y[q] = stage[STEP * HIGH + place<WIDE>(k, across + q * ACROSS)];
 #pragma unroll
-        for (i32 r = 0; r < ROW_FOURS; r++) {
-            const Four x = stage[place<HIGH>(k, down + r * DOWN)];
+        for (i32 r = 0; r < ROW_VEC4S; r++) {
+            const Vec4 x = stage[place<HIGH>(k, down + r * DOWN)];
 #pragma unroll
-            for (i32 q = 0; q < COLUMN_FOURS; q++) {
+            for (i32 q = 0; q < COLUMN_VEC4S; q++) {
                 multiply_add(sums, r * 4, x.x, q, y[q]);
                 multiply_add(sums, r * 4 + 1, x.y, q, y[q]);
                 multiply_add(sums, r * 4 + 2, x.z, q, y[q]);
@@ -136,7 +136,7 @@ KILN_FUNCTION void multiply_step(Sums& sums, const Four* stage, i32 down, i32 ac
 template <class P>
 KILN_FUNCTION void product(const P& own) {
     KILN_SHARED(shared);
-    Four* const stages = (Four*)shared;
+    Vec4* const stages = (Vec4*)shared;
     i32 batch, tile_row, tile_column;
     tile_of(ROW_TILES, COLUMN_TILES, batch, tile_row, tile_column);
     const Place row = (Place)tile_row * ROWS, column = (Place)tile_column * COLUMNS;
@@ -146,8 +146,8 @@ KILN_FUNCTION void product(const P& own) {
 
     Sums sums;
 #pragma unroll
-    for (i32 i = 0; i < ROW_FOURS * COLUMN_FOURS * 16; i++) sums[i / 4 / COLUMN_FOURS][i / 4 % COLUMN_FOURS][i % 4] = 0;
-    Block blocks[TURNS];
+    for (i32 i = 0; i < ROW_VEC4S * COLUMN_VEC4S * 16; i++) sums[i / 4 / COLUMN_VEC4S][i / 4 % COLUMN_VEC4S][i % 4] = 0;
+    Block blocks[BLOCKS_PER_THREAD];
     fetch(own, blocks, batch, row, 0, column);
     put(stages, blocks);
     __syncthreads();
@@ -160,9 +160,9 @@ KILN_FUNCTION void product(const P& own) {
         __syncthreads();
     }
 #pragma unroll
-    for (i32 r = 0; r < ROW_FOURS * 4; r++) {
+    for (i32 r = 0; r < ROW_VEC4S * 4; r++) {
 #pragma unroll
-        for (i32 q = 0; q < COLUMN_FOURS; q++) {
+        for (i32 q = 0; q < COLUMN_VEC4S; q++) {
             const Place to_row = row + (down + r / 4 * DOWN) * 4 + r % 4, to_column = column + (across + q * ACROSS) * 4;
             if (to_row < M && to_column < N) own.store_c(batch, to_row, to_column, sums[r][q]);
         }

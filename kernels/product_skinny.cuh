@@ -9,9 +9,9 @@ typedef i32 Place;
 constexpr i32 BATCHES = 3, M = 7, N = 45, K = 529;
 constexpr i32 ROWS = 8, COLUMNS = 32, STEP = 256;
 // Whether an operand's depths are neighbours in memory.
-constexpr bool A_ALONG_DEPTH = true, B_ALONG_DEPTH = false;
-// Threads along the depth, and fours of depths that each takes at a time.
-constexpr i32 DEEP = 32, TURNS = 2;
+constexpr bool A_K_MAJOR = true, B_K_MAJOR = false;
+// Threads along the depth, and vec4s of depths that each takes at a time.
+constexpr i32 DEEP = 32, K_UNROLL = 2;
 struct Product {
     const f32 *a, *b;
     f32* c;
@@ -42,44 +42,44 @@ constexpr i32 THREADS = ACROSS * DEEP;
 constexpr i32 ROW_TILES = (M + ROWS - 1) / ROWS;
 constexpr i32 COLUMN_TILES = (N + COLUMNS - 1) / COLUMNS;
 constexpr i32 STEPS = (K + STEP - 1) / STEP;
-// Fours of depths in a step, those of a row in shared memory; blocks of four of them.
-constexpr i32 FOURS = DEEP * TURNS;
-constexpr i32 A_BLOCKS = (ROWS + 3) / 4 * FOURS;
-constexpr i32 STAGE = ROWS * FOURS;
-static_assert(STEP == FOURS * 4, "a step is what all threads take");
+// Vec4s of depths in a step, those of a row in shared memory; blocks of four of them.
+constexpr i32 VEC4S = DEEP * K_UNROLL;
+constexpr i32 A_BLOCKS = (ROWS + 3) / 4 * VEC4S;
+constexpr i32 STAGE = ROWS * VEC4S;
+static_assert(STEP == VEC4S * 4, "a step is what all threads take");
 static_assert((DEEP & (DEEP - 1)) == 0, "halves of halves");
 
-typedef four<Element> Four;
+typedef vec4<Element> Vec4;
 typedef Element Block[4][4];
-typedef Four Sums[ROWS];
+typedef Vec4 Sums[ROWS];
 
 // Puts a step's depths of all rows into shared memory.
 template <class P>
-KILN_FUNCTION void stage_rows(const P& own, Four* stage, Place batch, Place row, Place depth) {
+KILN_FUNCTION void stage_rows(const P& own, Vec4* stage, Place batch, Place row, Place depth) {
 #pragma unroll
     for (i32 block = threadIdx.x; block < A_BLOCKS; block += THREADS) {
         constexpr i32 HIGH = (ROWS + 3) / 4;
-        const i32 high = A_ALONG_DEPTH ? block / FOURS : block % HIGH;
-        const i32 deep = A_ALONG_DEPTH ? block % FOURS : block / HIGH;
+        const i32 high = A_K_MAJOR ? block / VEC4S : block % HIGH;
+        const i32 deep = A_K_MAJOR ? block % VEC4S : block / HIGH;
         Block x;
         own.load_a(batch, row + high * 4, depth + deep * 4, x);
 #pragma unroll
-        for (i32 i = 0; i < (ROWS < 4 ? ROWS : 4); i++) stage[(high * 4 + i) * FOURS + deep] = {x[i][0], x[i][1], x[i][2], x[i][3]};
+        for (i32 i = 0; i < (ROWS < 4 ? ROWS : 4); i++) stage[(high * 4 + i) * VEC4S + deep] = {x[i][0], x[i][1], x[i][2], x[i][3]};
     }
 }
 
 // A row's sums, and products added to them.
-KILN_FUNCTION void multiply_add(Four& sum, Element x, const Element (&y)[4]) {
+KILN_FUNCTION void multiply_add(Vec4& sum, Element x, const Element (&y)[4]) {
     sum.x = multiply_add(x, y[0], sum.x);
     sum.y = multiply_add(x, y[1], sum.y);
     sum.z = multiply_add(x, y[2], sum.z);
     sum.w = multiply_add(x, y[3], sum.w);
 }
 
-KILN_FUNCTION void multiply_block(Sums& sums, const Four* stage, const Block& y) {
+KILN_FUNCTION void multiply_block(Sums& sums, const Vec4* stage, const Block& y) {
 #pragma unroll
     for (i32 r = 0; r < ROWS; r++) {
-        const Four x = stage[r * FOURS];
+        const Vec4 x = stage[r * VEC4S];
         multiply_add(sums[r], x.x, y[0]);
         multiply_add(sums[r], x.y, y[1]);
         multiply_add(sums[r], x.z, y[2]);
@@ -88,11 +88,11 @@ KILN_FUNCTION void multiply_block(Sums& sums, const Four* stage, const Block& y)
 }
 
 // Adds the sums of threads along the depth up, the second half's to the first's, and so on.
-KILN_FUNCTION void gather_sums(Sums& sums, Four* shared, i32 deep, i32 across) {
+KILN_FUNCTION void gather_sums(Sums& sums, Vec4* shared, i32 deep, i32 across) {
 #pragma unroll
     for (i32 half = DEEP / 2; half > 0; half /= 2) {
         __syncthreads();
-        Four* const place = shared + deep % half * ACROSS + across;
+        Vec4* const place = shared + deep % half * ACROSS + across;
         if (deep >= half && deep < 2 * half) {
 #pragma unroll
             for (i32 r = 0; r < ROWS; r++) place[r * half * ACROSS] = sums[r];
@@ -101,7 +101,7 @@ KILN_FUNCTION void gather_sums(Sums& sums, Four* shared, i32 deep, i32 across) {
         if (deep < half) {
 #pragma unroll
             for (i32 r = 0; r < ROWS; r++) {
-                const Four other = place[r * half * ACROSS];
+                const Vec4 other = place[r * half * ACROSS];
                 const Element y[4] = {other.x, other.y, other.z, other.w};
                 multiply_add(sums[r], 1, y);
             }
@@ -112,13 +112,13 @@ KILN_FUNCTION void gather_sums(Sums& sums, Four* shared, i32 deep, i32 across) {
 template <class P>
 KILN_FUNCTION void product(const P& own) {
     KILN_SHARED(bytes);
-    Four* const shared = (Four*)bytes;
+    Vec4* const shared = (Vec4*)bytes;
     i32 batch, tile_row, tile_column;
     tile_of(ROW_TILES, COLUMN_TILES, batch, tile_row, tile_column);
     const Place row = (Place)tile_row * ROWS, column = (Place)tile_column * COLUMNS;
     // Neighbouring threads read neighbours in memory.
-    const i32 deep = B_ALONG_DEPTH ? threadIdx.x % DEEP : threadIdx.x / ACROSS;
-    const i32 across = B_ALONG_DEPTH ? threadIdx.x / DEEP : threadIdx.x % ACROSS;
+    const i32 deep = B_K_MAJOR ? threadIdx.x % DEEP : threadIdx.x / ACROSS;
+    const i32 across = B_K_MAJOR ? threadIdx.x / DEEP : threadIdx.x % ACROSS;
 
     Sums sums;
 #pragma unroll
@@ -126,15 +126,15 @@ KILN_FUNCTION void product(const P& own) {
 #pragma unroll 1
     for (i32 step = 0; step < STEPS; step++) {
         const Place depth = (Place)step * STEP;
-        Block y[TURNS];
+        Block y[K_UNROLL];
 #pragma unroll
-        for (i32 turn = 0; turn < TURNS; turn++) own.load_b(batch, depth + (turn * DEEP + deep) * 4, column + across * 4, y[turn]);
+        for (i32 iteration = 0; iteration < K_UNROLL; iteration++) own.load_b(batch, depth + (iteration * DEEP + deep) * 4, column + across * 4, y[iteration]);
         // Two stages: one may be read still while the other is written.
-        Four* const stage = shared + step % 2 * STAGE;
+        Vec4* const stage = shared + step % 2 * STAGE;
         stage_rows(own, stage, batch, row, depth);
         __syncthreads();
 #pragma unroll
-        for (i32 turn = 0; turn < TURNS; turn++) multiply_block(sums, stage + turn * DEEP + deep, y[turn]);
+        for (i32 iteration = 0; iteration < K_UNROLL; iteration++) multiply_block(sums, stage + iteration * DEEP + deep, y[iteration]);
     }
     gather_sums(sums, shared, deep, across);
     __syncthreads();

@@ -2,8 +2,8 @@
 // what the templates for tensor cores have in common. It stands between a template's
 // header and the template.
 
-// Elements of a piece of 16 bytes.
-constexpr i32 PIECE = 16 / sizeof(Stored);
+// Elements of a chunk of 16 bytes.
+constexpr i32 CHUNK = 16 / sizeof(Stored);
 constexpr i32 ROW_TILES = (M + ROWS - 1) / ROWS;
 constexpr i32 COLUMN_TILES = (N + COLUMNS - 1) / COLUMNS;
 constexpr i32 STEPS = (K + STEP - 1) / STEP;
@@ -11,36 +11,36 @@ constexpr i32 STEPS = (K + STEP - 1) / STEP;
 // How a step's part of an operand lies: neighbours in lines, along the depth or along
 // the operand's rows (columns of the second). Lines of more than 128 bytes are in
 // blocks of lines of 128 bytes.
-template <bool ALONG_DEPTH, i32 EXTENT>
+template <bool K_MAJOR, i32 EXTENT>
 struct Layout {
-    static constexpr i32 LINES = ALONG_DEPTH ? EXTENT : STEP;
-    static constexpr i32 LINE = ALONG_DEPTH ? STEP : EXTENT;
-    static constexpr i32 PIECES = LINE / PIECE;
-    static constexpr i32 WIDTH = PIECES < 8 ? PIECES : 8;
+    static constexpr i32 LINES = K_MAJOR ? EXTENT : STEP;
+    static constexpr i32 LINE = K_MAJOR ? STEP : EXTENT;
+    static constexpr i32 CHUNKS = LINE / CHUNK;
+    static constexpr i32 WIDTH = CHUNKS < 8 ? CHUNKS : 8;
     static constexpr i32 ELEMENTS = LINES * LINE;
-    // Where a piece lies. Pieces change places from line to line, so that those that a
+    // Where a chunk lies. Pieces change places from line to line, so that those that a
     // warp reads at once are in different banks.
-    static KILN_METHOD i32 at(i32 line, i32 piece) {
-        const bool by_word = sizeof(Stored) == 4 && !ALONG_DEPTH;
-        const i32 turn = by_word ? 2 * line : line / (8 / WIDTH);
-        return ((piece / WIDTH * LINES + line) * WIDTH + (piece % WIDTH ^ (turn & (WIDTH - 1)))) * PIECE;
+    static KILN_METHOD i32 at(i32 line, i32 chunk) {
+        const bool by_word = sizeof(Stored) == 4 && !K_MAJOR;
+        const i32 swizzle = by_word ? 2 * line : line / (8 / WIDTH);
+        return ((chunk / WIDTH * LINES + line) * WIDTH + (chunk % WIDTH ^ (swizzle & (WIDTH - 1)))) * CHUNK;
     }
 };
-typedef Layout<A_ALONG_DEPTH, ROWS> LayoutA;
-typedef Layout<B_ALONG_DEPTH, COLUMNS> LayoutB;
+typedef Layout<A_K_MAJOR, ROWS> LayoutA;
+typedef Layout<B_K_MAJOR, COLUMNS> LayoutB;
 constexpr i32 STAGE = LayoutA::ELEMENTS + LayoutB::ELEMENTS;
 
-// Starts copies of the pieces of a part, each from where `piece` says that the one at a
+// Starts copies of the chunks of a part, each from where `chunk_at` says that the one at a
 // line and a place along it begins.
-template <class L, class Piece>
-KILN_FUNCTION void start_copies(Stored* part, const Piece& piece_at) {
+template <class L, class ChunkAt>
+KILN_FUNCTION void start_copies(Stored* part, const ChunkAt& chunk_at) {
 #pragma unroll
-    for (i32 i = 0; i < (L::LINES * L::PIECES + THREADS - 1) / THREADS; i++) {
-        const i32 number = i * THREADS + threadIdx.x, line = number / L::PIECES, piece = number % L::PIECES;
+    for (i32 i = 0; i < (L::LINES * L::CHUNKS + THREADS - 1) / THREADS; i++) {
+        const i32 number = i * THREADS + threadIdx.x, line = number / L::CHUNKS, chunk = number % L::CHUNKS;
         if (line >= L::LINES) break;
         bool is_inside;
-        const Stored* from = piece_at(line, piece * PIECE, is_inside);
-        cp_async(part + L::at(line, piece), from, is_inside);
+        const Stored* from = chunk_at(line, chunk * CHUNK, is_inside);
+        cp_async(part + L::at(line, chunk), from, is_inside);
     }
 }
 
@@ -68,8 +68,8 @@ KILN_FUNCTION void pack(u32 (&words)[WORDS], f32 x, f32 y, f32 z, f32 w) {
 // The first line, and the place along it, of the block that a thread's turn brings;
 // none beyond the end.
 template <class L>
-KILN_FUNCTION bool block_of(i32 turn, i32& line, i32& along) {
-    const i32 block = turn * THREADS + threadIdx.x;
+KILN_FUNCTION bool block_of(i32 iteration, i32& line, i32& along) {
+    const i32 block = iteration * THREADS + threadIdx.x;
     line = block / (L::LINE / 4) * 4;
     along = block % (L::LINE / 4) * 4;
     return line < L::LINES;
@@ -79,17 +79,17 @@ KILN_FUNCTION bool block_of(i32 turn, i32& line, i32& along) {
 template <class L, bool LINES_FIRST, class Load>
 KILN_FUNCTION void fetch(Block (&all)[blocks<L>()], const Load& load) {
 #pragma unroll
-    for (i32 turn = 0; turn < blocks<L>(); turn++) {
+    for (i32 iteration = 0; iteration < blocks<L>(); iteration++) {
         i32 line, along;
-        if (!block_of<L>(turn, line, along)) break;
+        if (!block_of<L>(iteration, line, along)) break;
         Element x[4][4];
         load(line, along, x);
 #pragma unroll
         for (i32 i = 0; i < 4; i++) {
             if constexpr (LINES_FIRST) {
-                pack<Stored>(all[turn][i], x[i][0], x[i][1], x[i][2], x[i][3]);
+                pack<Stored>(all[iteration][i], x[i][0], x[i][1], x[i][2], x[i][3]);
             } else {
-                pack<Stored>(all[turn][i], x[0][i], x[1][i], x[2][i], x[3][i]);
+                pack<Stored>(all[iteration][i], x[0][i], x[1][i], x[2][i], x[3][i]);
             }
         }
     }
@@ -98,17 +98,17 @@ KILN_FUNCTION void fetch(Block (&all)[blocks<L>()], const Load& load) {
 template <class L>
 KILN_FUNCTION void put(Stored* part, const Block (&all)[blocks<L>()]) {
 #pragma unroll
-    for (i32 turn = 0; turn < blocks<L>(); turn++) {
+    for (i32 iteration = 0; iteration < blocks<L>(); iteration++) {
         i32 line, along;
-        if (!block_of<L>(turn, line, along)) break;
+        if (!block_of<L>(iteration, line, along)) break;
 #pragma unroll
         for (i32 i = 0; i < 4; i++) {
-            const u32(&words)[WORDS] = all[turn][i];
-            Stored* to = part + L::at(line + i, along / PIECE) + along % PIECE;
+            const u32(&words)[WORDS] = all[iteration][i];
+            Stored* to = part + L::at(line + i, along / CHUNK) + along % CHUNK;
             if constexpr (WORDS == 2) {
                 *(u64*)to = (u64)words[1] << 32 | words[0];
             } else {
-                *(four<u32>*)to = {words[0], words[1], words[2], words[3]};
+                *(vec4<u32>*)to = {words[0], words[1], words[2], words[3]};
             }
         }
     }
@@ -135,32 +135,32 @@ struct Pipeline {
     // Starts bringing a step's parts, but for those that the device copies itself.
     KILN_METHOD void start(i32 step) {
         const Place depth = (Place)step * STEP;
-        if constexpr (A_BY_MAP) {
-        } else if constexpr (A_IS_COPIED) {
+        if constexpr (A_BY_TMA) {
+        } else if constexpr (A_IS_ASYNC) {
             start_copies<LayoutA>(a_part(step), [&](i32 line, i32 along, bool& is_inside) {
-                return own.piece_a(batch, row + (A_ALONG_DEPTH ? line : along), depth + (A_ALONG_DEPTH ? along : line), is_inside);
+                return own.chunk_a(batch, row + (A_K_MAJOR ? line : along), depth + (A_K_MAJOR ? along : line), is_inside);
             });
         } else {
-            fetch<LayoutA, A_ALONG_DEPTH>(a_next, [&](i32 line, i32 along, Element(&x)[4][4]) {
-                own.load_a(batch, row + (A_ALONG_DEPTH ? line : along), depth + (A_ALONG_DEPTH ? along : line), x);
+            fetch<LayoutA, A_K_MAJOR>(a_next, [&](i32 line, i32 along, Element(&x)[4][4]) {
+                own.load_a(batch, row + (A_K_MAJOR ? line : along), depth + (A_K_MAJOR ? along : line), x);
             });
         }
-        if constexpr (B_BY_MAP) {
-        } else if constexpr (B_IS_COPIED) {
+        if constexpr (B_BY_TMA) {
+        } else if constexpr (B_IS_ASYNC) {
             start_copies<LayoutB>(b_part(step), [&](i32 line, i32 along, bool& is_inside) {
-                return own.piece_b(batch, depth + (B_ALONG_DEPTH ? along : line), column + (B_ALONG_DEPTH ? line : along), is_inside);
+                return own.chunk_b(batch, depth + (B_K_MAJOR ? along : line), column + (B_K_MAJOR ? line : along), is_inside);
             });
         } else {
-            fetch<LayoutB, !B_ALONG_DEPTH>(b_next, [&](i32 line, i32 along, Element(&x)[4][4]) {
-                own.load_b(batch, depth + (B_ALONG_DEPTH ? along : line), column + (B_ALONG_DEPTH ? line : along), x);
+            fetch<LayoutB, !B_K_MAJOR>(b_next, [&](i32 line, i32 along, Element(&x)[4][4]) {
+                own.load_b(batch, depth + (B_K_MAJOR ? along : line), column + (B_K_MAJOR ? line : along), x);
             });
         }
     }
 
     // Puts down what went through registers.
     KILN_METHOD void finish(i32 step) {
-        if constexpr (!A_IS_COPIED) put<LayoutA>(a_part(step), a_next);
-        if constexpr (!B_IS_COPIED) put<LayoutB>(b_part(step), b_next);
+        if constexpr (!A_IS_ASYNC) put<LayoutA>(a_part(step), a_next);
+        if constexpr (!B_IS_ASYNC) put<LayoutB>(b_part(step), b_next);
     }
 };
 
@@ -169,7 +169,7 @@ struct Pipeline {
 // l % 4 * 2 and the next of rows l / 4 and l / 4 + 8.
 template <i32 HIGH, i32 WIDE, class P>
 KILN_FUNCTION void store_sums(const P& own, const f32 (&sums)[HIGH][WIDE][4], f32* shared, Place batch, Place row, Place column) {
-    constexpr i32 STRIP = WIDE < 8 ? WIDE : 8, STRIDE = STRIP * 8 + 8, FOURS = STRIP * 2;
+    constexpr i32 STRIP = WIDE < 8 ? WIDE : 8, STRIDE = STRIP * 8 + 8, VEC4S = STRIP * 2;
     static_assert(WIDE % STRIP == 0, "whole strips");
     const i32 lane = threadIdx.x % 32;
     f32* const band = shared + threadIdx.x / 32 * 16 * STRIDE;
@@ -185,9 +185,9 @@ KILN_FUNCTION void store_sums(const P& own, const f32 (&sums)[HIGH][WIDE][4], f3
             }
             __syncwarp();
 #pragma unroll 1
-            for (i32 number = lane; number < 16 * FOURS; number += 32) {
-                const i32 down = number / FOURS, along = number % FOURS * 4;
-                const four<f32> x = *(const four<f32>*)(band + down * STRIDE + along);
+            for (i32 number = lane; number < 16 * VEC4S; number += 32) {
+                const i32 down = number / VEC4S, along = number % VEC4S * 4;
+                const vec4<f32> x = *(const vec4<f32>*)(band + down * STRIDE + along);
                 const Element sum[4] = {x.x, x.y, x.z, x.w};
                 const Place to_row = row + i * 16 + down, to_column = column + first * 8 + along;
                 if (to_row < M && to_column < N) own.store_c(batch, to_row, to_column, sum);

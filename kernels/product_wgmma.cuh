@@ -1,9 +1,9 @@
-// The product of matrices of 16-bit floats by groups of four warps (wgmma), which read both
+// The product of matrices of 16-bit floats by warpgroups (wgmma), which read both
 // operands from shared memory, with sums of 32 bits: for compute capability 9.0.
 // A block computes a tile of the result, step by step of the depth, each group 64 rows of
 // it. The parts of the operands that coming steps need are under way while a step is
-// multiplied: copied by the device itself, given a description of the matrix (TMA), or by
-// pieces of 16 bytes (cp.async), or, where something is computed from what memory holds,
+// multiplied: copied by the device itself, given a tensor map of the matrix (TMA), or by
+// chunks of 16 bytes (cp.async), or, where something is computed from what memory holds,
 // by way of registers (`product_stages.cuh`).
 
 // Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
@@ -13,20 +13,20 @@ typedef i32 Place;
 constexpr i32 BATCHES = 3, M = 40, N = 45, K = 136;
 constexpr i32 ROWS = 128, COLUMNS = 64, STEP = 64, STAGES = 4, THREADS = 256;
 // Whether an operand is copied as it is, and whether its depths are neighbours.
-constexpr bool A_IS_COPIED = true, A_ALONG_DEPTH = true, B_IS_COPIED = false, B_ALONG_DEPTH = false;
-// Whether the device itself copies it, by a description of its matrix.
-constexpr bool A_BY_MAP = false, B_BY_MAP = false;
+constexpr bool A_IS_ASYNC = true, A_K_MAJOR = true, B_IS_ASYNC = false, B_K_MAJOR = false;
+// Whether the device itself copies it, by a tensor map of its matrix.
+constexpr bool A_BY_TMA = false, B_BY_TMA = false;
 // What tensor cores take of a number, and their product.
 KILN_FUNCTION u32 stored(f32 x) { return narrow_bf16(x); }
-template <bool A_TURNED, bool B_TURNED>
+template <bool A_TRANSPOSED, bool B_TRANSPOSED>
 KILN_FUNCTION void wgmma(f32 (&c)[COLUMNS / 8][4], u64 a, u64 b) {
-    wgmma_bf16<A_TURNED, B_TURNED>(c, a, b);
+    wgmma_bf16<A_TRANSPOSED, B_TRANSPOSED>(c, a, b);
 }
 struct Product {
     const u16 *a, *b;
     f32* c;
-    // Where a piece of the first operand begins, if it is one: else it counts as zeros.
-    KILN_METHOD const u16* piece_a(Place batch, Place row, Place depth, bool& is_inside) const {
+    // Where a chunk of the first operand begins, if it is one: else it counts as zeros.
+    KILN_METHOD const u16* chunk_a(Place batch, Place row, Place depth, bool& is_inside) const {
         is_inside = row < M && depth < K;
         return a + (is_inside ? (batch * M + row) * K + depth : 0);
     }
@@ -46,55 +46,55 @@ struct Product {
 
 // Depths of a multiplication, rows of a group, bytes of eight lines.
 constexpr i32 DEEP = 16;
-constexpr i32 GROUP_ROWS = 64;
+constexpr i32 WARPGROUP_ROWS = 64;
 constexpr u32 EIGHT_LINES = 1024;
-static_assert(STEP == 64 && ROWS % GROUP_ROWS == 0 && COLUMNS % 64 == 0, "lines of 128 bytes");
-static_assert(THREADS == ROWS / GROUP_ROWS * 128, "a group for its rows");
+static_assert(STEP == 64 && ROWS % WARPGROUP_ROWS == 0 && COLUMNS % 64 == 0, "lines of 128 bytes");
+static_assert(THREADS == ROWS / WARPGROUP_ROWS * 128, "a group for its rows");
 
 // The rows (columns of the second operand) from a multiple of 64 on, at DEEP depths.
-template <class L, bool ALONG_DEPTH>
+template <class L, bool K_MAJOR>
 KILN_FUNCTION u64 operand(const Stored* part, i32 first, i32 depth) {
-    const Stored* at = ALONG_DEPTH ? part + first * STEP + depth : part + (first * STEP + depth * 64);
-    return wgmma_operand(at, ALONG_DEPTH ? 16 : L::LINES * 128, EIGHT_LINES);
+    const Stored* at = K_MAJOR ? part + first * STEP + depth : part + (first * STEP + depth * 64);
+    return wgmma_operand(at, K_MAJOR ? 16 : L::LINES * 128, EIGHT_LINES);
 }
 
 // Bytes of a step that the device copies itself.
-constexpr u32 BY_MAP = (A_BY_MAP ? LayoutA::ELEMENTS : 0) * sizeof(Stored) + (B_BY_MAP ? LayoutB::ELEMENTS : 0) * sizeof(Stored);
+constexpr u32 BY_TMA = (A_BY_TMA ? LayoutA::ELEMENTS : 0) * sizeof(Stored) + (B_BY_TMA ? LayoutB::ELEMENTS : 0) * sizeof(Stored);
 
 // Has the device copy a part: blocks of lines of 128 bytes from a row (column of the
 // second operand) and a depth on. Beyond the matrix they are zeros.
-template <class L, bool ALONG_DEPTH, class Map>
-KILN_FUNCTION void copy_part(Stored* part, const Map* map, u64* arrival, i32 batch, i32 first, i32 depth) {
-    if constexpr (ALONG_DEPTH) {
-        copy_by_map(part, map, arrival, depth, first, batch);
+template <class L, bool K_MAJOR, class Map>
+KILN_FUNCTION void copy_part(Stored* part, const Map* map, u64* mbarrier, i32 batch, i32 first, i32 depth) {
+    if constexpr (K_MAJOR) {
+        tma_copy(part, map, mbarrier, depth, first, batch);
     } else {
 #pragma unroll
-        for (i32 i = 0; i < L::LINE / 64; i++) copy_by_map(part + i * L::LINES * 64, map, arrival, first + i * 64, depth, batch);
+        for (i32 i = 0; i < L::LINE / 64; i++) tma_copy(part + i * L::LINES * 64, map, mbarrier, first + i * 64, depth, batch);
     }
 }
 
 // Starts bringing what the device copies itself, once nobody reads that stage.
 template <class P>
-KILN_FUNCTION void start_by_map(const Pipeline<P>& pipeline, u64* arrivals, i32 step) {
-    if (BY_MAP == 0 || threadIdx.x != 0) return;
-    u64* const arrival = arrivals + step % STAGES;
-    arrival_expect(arrival, BY_MAP);
+KILN_FUNCTION void start_tma(const Pipeline<P>& pipeline, u64* mbarriers, i32 step) {
+    if (BY_TMA == 0 || threadIdx.x != 0) return;
+    u64* const mbarrier = mbarriers + step % STAGES;
+    mbarrier_expect(mbarrier, BY_TMA);
     const i32 batch = (i32)pipeline.batch, depth = step * STEP;
-    if constexpr (A_BY_MAP) copy_part<LayoutA, A_ALONG_DEPTH>(pipeline.a_part(step), pipeline.own.map_a, arrival, batch, (i32)pipeline.row, depth);
-    if constexpr (B_BY_MAP) copy_part<LayoutB, B_ALONG_DEPTH>(pipeline.b_part(step), pipeline.own.map_b, arrival, batch, (i32)pipeline.column, depth);
+    if constexpr (A_BY_TMA) copy_part<LayoutA, A_K_MAJOR>(pipeline.a_part(step), pipeline.own.map_a, mbarrier, batch, (i32)pipeline.row, depth);
+    if constexpr (B_BY_TMA) copy_part<LayoutB, B_K_MAJOR>(pipeline.b_part(step), pipeline.own.map_b, mbarrier, batch, (i32)pipeline.column, depth);
 }
 
 template <class P>
 KILN_FUNCTION void product(const P& own) {
     KILN_SHARED(shared);
     // Of each stage: whether what the device copies is there.
-    __shared__ u64 arrivals[STAGES];
+    __shared__ u64 mbarriers[STAGES];
     Pipeline<P> pipeline(own, (Stored*)shared);
-    if constexpr (BY_MAP > 0) {
-        if (threadIdx.x == 0) arrivals_init(arrivals, STAGES);
+    if constexpr (BY_TMA > 0) {
+        if (threadIdx.x == 0) mbarriers_init(mbarriers, STAGES);
         __syncthreads();
     }
-    const i32 group_row = threadIdx.x / 128 * GROUP_ROWS;
+    const i32 group_row = threadIdx.x / 128 * WARPGROUP_ROWS;
     f32 sums[1][COLUMNS / 8][4];
 #pragma unroll
     for (i32 i = 0; i < COLUMNS / 2; i++) sums[0][i / 4][i % 4] = 0;
@@ -104,7 +104,7 @@ KILN_FUNCTION void product(const P& own) {
 #pragma unroll 1
     for (i32 step = 0; step < AHEAD; step++) {
         if (step < STEPS) {
-            start_by_map(pipeline, arrivals, step);
+            start_tma(pipeline, mbarriers, step);
             pipeline.start(step);
             pipeline.finish(step);
         }
@@ -114,20 +114,20 @@ KILN_FUNCTION void product(const P& own) {
     for (i32 step = 0; step < STEPS; step++) {
         // This step's parts are there for all, and nobody reads those before the last.
         cp_async_wait<AHEAD - 1>();
-        if constexpr (BY_MAP > 0) arrival_wait(arrivals + step % STAGES, step / STAGES % 2);
+        if constexpr (BY_TMA > 0) mbarrier_wait(mbarriers + step % STAGES, step / STAGES % 2);
         fence_async();
         __syncthreads();
         wgmma_fence();
 #pragma unroll
         for (i32 depth = 0; depth < STEP; depth += DEEP) {
-            const u64 a = operand<LayoutA, A_ALONG_DEPTH>(pipeline.a_part(step), group_row, depth);
-            const u64 b = operand<LayoutB, B_ALONG_DEPTH>(pipeline.b_part(step), 0, depth);
-            wgmma<!A_ALONG_DEPTH, !B_ALONG_DEPTH>(sums[0], a, b);
+            const u64 a = operand<LayoutA, A_K_MAJOR>(pipeline.a_part(step), group_row, depth);
+            const u64 b = operand<LayoutB, B_K_MAJOR>(pipeline.b_part(step), 0, depth);
+            wgmma<!A_K_MAJOR, !B_K_MAJOR>(sums[0], a, b);
         }
         wgmma_commit();
         const i32 next = step + AHEAD;
         if (next < STEPS) {
-            start_by_map(pipeline, arrivals, next);
+            start_tma(pipeline, mbarriers, next);
             pipeline.start(next);
             pipeline.finish(next);
         }

@@ -53,8 +53,8 @@ KILN_FUNCTION void scan(const Scan& own) {
     const Place point = blockIdx.x;
     // What is known of all stretches before.
     State before = nothing();
-    for (Place stretch = 0; stretch < ROWS; stretch += 4 * THREADS) {
-        const Place row = stretch + (Place)threadIdx.x * 4;
+    for (Place segment = 0; segment < ROWS; segment += 4 * THREADS) {
+        const Place row = segment + (Place)threadIdx.x * 4;
         State running[4], state = nothing();
         if (row < ROWS) {
             Element x[4];

@@ -10,14 +10,14 @@
 typedef u32 Key;
 typedef i32 Place;
 // Elements that a block sorts, and what power of two they are.
-constexpr i32 STRETCH = 256, STRETCH_RUNS = 8;
+constexpr i32 SEGMENT = 256, SEGMENT_RUNS = 8;
 // The extents: of a line, of one with what pads it, and what power of two that is.
 constexpr Place LINES = 3, LENGTH = 3701, PADDED = 4096;
 constexpr i32 RUNS = 12;
 // How many of the sorted elements are wanted, and how many entries a stretch keeps
 // where they are few, a power of two.
 constexpr Place COUNT = 3701;
-constexpr i32 KEPT = STRETCH;
+constexpr i32 SELECTED = SEGMENT;
 struct Sort {
     Key* keys;
     u32* places;
@@ -31,12 +31,12 @@ struct Sort {
 };
 // TEMPLATE
 
-constexpr i32 PAIRS = STRETCH / 2, THREADS = PAIRS < 512 ? PAIRS : 512;
+constexpr i32 PAIRS = SEGMENT / 2, THREADS = PAIRS < 512 ? PAIRS : 512;
 
 // A stretch of a network.
 struct Shared {
-    Key keys[STRETCH];
-    u32 places[STRETCH];
+    Key keys[SEGMENT];
+    u32 places[SEGMENT];
 };
 
 // The lower of the pair `number` of entries `distance` apart, a power of two.
@@ -63,7 +63,7 @@ KILN_FUNCTION void exchange(Key* keys, u32* places, T low, T distance, Place at,
 // The stages of runs from one to another, those within a stretch.
 KILN_FUNCTION void merge(Shared& block, Place first, i32 run, i32 last, Place sorted) {
     for (; run <= last; run++) {
-        for (i32 distance = run < STRETCH_RUNS ? 1 << run : PAIRS; distance > 0; distance /= 2) {
+        for (i32 distance = run < SEGMENT_RUNS ? 1 << run : PAIRS; distance > 0; distance /= 2) {
             __syncthreads();
             for (i32 pair = threadIdx.x; pair < PAIRS; pair += THREADS) {
                 const i32 low = lower(pair, distance);
@@ -91,14 +91,14 @@ KILN_FUNCTION void finish(const Sort& own, const Shared& block, i32 at, Place en
 KILN_FUNCTION void select(const Sort& own) {
     __shared__ Shared block;
     // What a launch leaves is behind what it reads, or before it.
-    constexpr Place BEHIND = LINES * (PADDED / STRETCH) * KEPT;
+    constexpr Place BEHIND = LINES * (PADDED / SEGMENT) * SELECTED;
     const i32 launch = own.number();
     Place padded = PADDED;
-    for (i32 before = 0; before < launch; before++) padded = padded / STRETCH * KEPT;
+    for (i32 before = 0; before < launch; before++) padded = padded / SEGMENT * SELECTED;
     const Place from = launch % 2 == 0 ? BEHIND : 0, to = BEHIND - from;
-    const Place first = (Place)blockIdx.x * STRETCH;
+    const Place first = (Place)blockIdx.x * SEGMENT;
     if (first >= LINES * padded) return;
-    for (i32 at = threadIdx.x; at < STRETCH; at += THREADS) {
+    for (i32 at = threadIdx.x; at < SEGMENT; at += THREADS) {
         const bool is_inside = first + at < LINES * padded;
         if (launch == 0) {
             start(own, block, at, first + at);
@@ -107,32 +107,32 @@ KILN_FUNCTION void select(const Sort& own) {
             block.places[at] = is_inside ? own.places[from + first + at] : ~0u;
         }
     }
-    const Place sorted = padded < STRETCH ? padded : STRETCH;
+    const Place sorted = padded < SEGMENT ? padded : SEGMENT;
     i32 runs = 0;
     while ((Place)1 << runs < sorted) runs++;
     merge(block, first, 0, runs - 1, sorted);
-    for (i32 at = threadIdx.x; at < STRETCH; at += THREADS) {
-        if (padded <= STRETCH) {
+    for (i32 at = threadIdx.x; at < SEGMENT; at += THREADS) {
+        if (padded <= SEGMENT) {
             finish(own, block, at, first + at, padded);
-        } else if (at < KEPT) {
-            own.keys[to + (Place)blockIdx.x * KEPT + at] = block.keys[at];
-            own.places[to + (Place)blockIdx.x * KEPT + at] = block.places[at];
+        } else if (at < SELECTED) {
+            own.keys[to + (Place)blockIdx.x * SELECTED + at] = block.keys[at];
+            own.places[to + (Place)blockIdx.x * SELECTED + at] = block.places[at];
         }
     }
 }
 
 KILN_FUNCTION void sort(const Sort& own) {
     __shared__ Shared block;
-    const Place first = (Place)blockIdx.x * STRETCH;
+    const Place first = (Place)blockIdx.x * SEGMENT;
     // Launch 0 has all runs of a stretch. Of a longer run, each stage between
     // stretches is a launch, and all those within them are one.
-    i32 stage = own.number() - 1, run = STRETCH_RUNS;
+    i32 stage = own.number() - 1, run = SEGMENT_RUNS;
     const bool starts = stage < 0;
-    while (stage > run - STRETCH_RUNS + 1) {
-        stage -= run - STRETCH_RUNS + 2;
+    while (stage > run - SEGMENT_RUNS + 1) {
+        stage -= run - SEGMENT_RUNS + 2;
         run += 1;
     }
-    if (!starts && stage <= run - STRETCH_RUNS) {
+    if (!starts && stage <= run - SEGMENT_RUNS) {
         const Place distance = (Place)1 << (run - stage);
         for (i32 pair = threadIdx.x; pair < PAIRS; pair += THREADS) {
             const Place low = lower((Place)blockIdx.x * PAIRS + pair, distance);
@@ -140,7 +140,7 @@ KILN_FUNCTION void sort(const Sort& own) {
         }
         return;
     }
-    for (i32 at = threadIdx.x; at < STRETCH; at += THREADS) {
+    for (i32 at = threadIdx.x; at < SEGMENT; at += THREADS) {
         if (starts) {
             start(own, block, at, first + at);
         } else {
@@ -148,9 +148,9 @@ KILN_FUNCTION void sort(const Sort& own) {
             block.places[at] = own.places[first + at];
         }
     }
-    const i32 last = starts ? minimum(STRETCH_RUNS, RUNS) - 1 : run;
+    const i32 last = starts ? minimum(SEGMENT_RUNS, RUNS) - 1 : run;
     merge(block, first, starts ? 0 : run, last, PADDED);
-    for (i32 at = threadIdx.x; at < STRETCH; at += THREADS) {
+    for (i32 at = threadIdx.x; at < SEGMENT; at += THREADS) {
         if (last == RUNS - 1) {
             finish(own, block, at, first + at, PADDED);
         } else {

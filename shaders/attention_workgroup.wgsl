@@ -2,7 +2,7 @@
 // and Gimelshein 2018; Dao et al. 2022), through memory that a workgroup
 // shares: for GPUs, with or without subgroups. A workgroup has a block of queries
 // and goes through the keys block by block. An invocation computes the scores of
-// four queries with four keys, and sums fours of columns of the same queries.
+// four queries with four keys, and sums vec4s of columns of the same queries.
 
 // Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
 alias Element = f32;
@@ -17,8 +17,8 @@ const BLOCK_KEYS = 32;
 // Depths of queries and keys, and keys whose values, that are shared at a time.
 const DEPTH_STEP = 16;
 const KEY_STEP = 32;
-// Fours of columns that an invocation sums.
-const COLUMN_FOURS = 1;
+// Vec4s of columns that an invocation sums.
+const COLUMN_VEC4S = 1;
 const CAUSAL = false;
 const MASKED = false;
 var<private> q_matrix: array<Element, BATCHES * ROWS * DEPTH>;
@@ -70,33 +70,36 @@ fn scale() -> Element {
 fn zero() -> vec4<Element> {
     return vec4<Element>();
 }
-fn nowhere() -> vec4<Element> {
+fn minus_infinity() -> vec4<Element> {
     return vec4<Element>(bitcast<f32>(bitcast<u32>(o_matrix[0]) | 0xff800000u));
 }
 fn exp_f32(x: f32) -> f32 {
     return exp(x);
 }
+// Reads where inputs start.
+fn read_offsets() {
+}
 // TEMPLATE
 
-// Fours of queries and of keys in a block: an invocation for each pair.
+// Vec4s of queries and of keys in a block: an invocation for each pair.
 const HIGH = BLOCK_ROWS / 4;
 const WIDE = BLOCK_KEYS / 4;
 const THREADS = HIGH * WIDE;
-// Fours of columns.
-const BROAD = WIDE * COLUMN_FOURS;
+// Vec4s of columns.
+const BROAD = WIDE * COLUMN_VEC4S;
 const ROW_TILES = (ROWS + BLOCK_ROWS - 1) / BLOCK_ROWS;
 const TILES = BATCHES * ROW_TILES;
 
-alias Four = array<vec4<Element>, 4>;
+alias Block4x4 = array<vec4<Element>, 4>;
 
 // A step's queries, by depth and four, and behind them its keys; later a step's
 // values, by key and four of columns.
 const KEYS_AT = DEPTH_STEP * HIGH;
 var<workgroup> step: array<vec4<Element>, max(DEPTH_STEP * (HIGH + WIDE), KEY_STEP * BROAD)>;
-// Powers of a block's scores: by key, fours of queries.
-var<workgroup> power: array<vec4<Element>, BLOCK_KEYS * HIGH>;
+// Powers of a block's scores: by key, vec4s of queries.
+var<workgroup> weights: array<vec4<Element>, BLOCK_KEYS * HIGH>;
 // The largest scores of each four of keys.
-var<workgroup> peak: array<vec4<Element>, WIDE * HIGH>;
+var<workgroup> partial_max: array<vec4<Element>, WIDE * HIGH>;
 
 fn copy_queries(batch: i32, row: i32, depth: i32, first: i32) {
     for (var part = first; part < HIGH * DEPTH_STEP / 4; part += THREADS) {
@@ -112,7 +115,7 @@ fn copy_keys(batch: i32, key: i32, depth: i32, first: i32) {
         let four = part / (DEPTH_STEP / 4);
         let at = part % (DEPTH_STEP / 4) * 4;
         let x = load_k(batch, key + four * 4, depth + at);
-        put_turned(KEYS_AT + at * WIDE + four, WIDE, x);
+        store_transposed(KEYS_AT + at * WIDE + four, WIDE, x);
     }
 }
 
@@ -120,28 +123,28 @@ fn copy_values(batch: i32, key: i32, first: i32) {
     for (var part = first; part < BROAD * KEY_STEP / 4; part += THREADS) {
         let four = part % BROAD;
         let at = part / BROAD * 4;
-        put_turned(at * BROAD + four, BROAD, load_v(batch, four * 4, key + at));
+        store_transposed(at * BROAD + four, BROAD, load_v(batch, four * 4, key + at));
     }
 }
 
 // Four vectors' first elements, second elements and so on, `apart` from each other.
-fn put_turned(at: i32, apart: i32, x: Four) {
+fn store_transposed(at: i32, stride: i32, x: Block4x4) {
     step[at] = vec4<Element>(x[0].x, x[1].x, x[2].x, x[3].x);
-    step[at + apart] = vec4<Element>(x[0].y, x[1].y, x[2].y, x[3].y);
-    step[at + 2 * apart] = vec4<Element>(x[0].z, x[1].z, x[2].z, x[3].z);
-    step[at + 3 * apart] = vec4<Element>(x[0].w, x[1].w, x[2].w, x[3].w);
+    step[at + stride] = vec4<Element>(x[0].y, x[1].y, x[2].y, x[3].y);
+    step[at + 2 * stride] = vec4<Element>(x[0].z, x[1].z, x[2].z, x[3].z);
+    step[at + 3 * stride] = vec4<Element>(x[0].w, x[1].w, x[2].w, x[3].w);
 }
 
-fn powers(x: vec4<Element>) -> vec4<Element> {
+fn exponentials(x: vec4<Element>) -> vec4<Element> {
     return vec4<Element>(exp_f32(x.x), exp_f32(x.y), exp_f32(x.z), exp_f32(x.w));
 }
 
 // The scores of four keys, but of those that a query does not look at.
-fn hide(batch: i32, key: i32, row: i32, x: Four) -> Four {
+fn apply_mask(batch: i32, key: i32, row: i32, x: Block4x4) -> Block4x4 {
     let last_of_row = row + vec4<i32>(0, 1, 2, 3);
     let last = min(vec4<i32>(KEYS - 1), select(vec4<i32>(KEYS - 1), last_of_row, vec4<bool>(CAUSAL)));
     var y = masked(batch, key, row, x);
-    for (var i = 0; i < 4; i++) { y[i] = select(nowhere(), y[i], vec4<i32>(key + i) <= last); }
+    for (var i = 0; i < 4; i++) { y[i] = select(minus_infinity(), y[i], vec4<i32>(key + i) <= last); }
     return y;
 }
 
@@ -151,6 +154,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    read_offsets();
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let own = i32(local);
@@ -161,19 +165,19 @@ fn main(
     let batch = tile / ROW_TILES;
     let row = first + down * 4;
     // By query and by four of columns.
-    var sums: array<array<vec4<Element>, COLUMN_FOURS>, 4>;
+    var sums: array<array<vec4<Element>, COLUMN_VEC4S>, 4>;
     for (var r = 0; r < 4; r++) {
-        for (var c = 0; c < COLUMN_FOURS; c++) { sums[r][c] = zero(); }
+        for (var c = 0; c < COLUMN_VEC4S; c++) { sums[r][c] = zero(); }
     }
     // The largest score so far, from the least finite number on, so that
     // differences are numbers; and the sum of powers relative to it.
-    var most = vec4<Element>(-3.4028235e38);
-    var total = zero();
+    var running_max = vec4<Element>(-3.4028235e38);
+    var running_sum = zero();
     // No query of the block looks beyond the last one's own place.
     let end = select(KEYS, min(KEYS, first + BLOCK_ROWS), CAUSAL);
     for (var key = 0; key < end; key += BLOCK_KEYS) {
         // By key: the four queries' scores.
-        var x: Four;
+        var x: Block4x4;
         for (var i = 0; i < 4; i++) { x[i] = zero(); }
         for (var depth = 0; depth < DEPTH; depth += DEPTH_STEP) {
             copy_queries(batch, first, depth, own);
@@ -191,26 +195,26 @@ fn main(
         }
         for (var i = 0; i < 4; i++) { x[i] = x[i] * scale(); }
         if (MASKED || (KEYS % BLOCK_KEYS != 0 && key + BLOCK_KEYS > KEYS) || (CAUSAL && key + BLOCK_KEYS > first + 1)) {
-            x = hide(batch, key + across * 4, row, x);
+            x = apply_mask(batch, key + across * 4, row, x);
         }
-        peak[across * HIGH + down] = max(max(x[0], x[1]), max(x[2], x[3]));
+        partial_max[across * HIGH + down] = max(max(x[0], x[1]), max(x[2], x[3]));
         workgroupBarrier();
-        var largest = most;
-        for (var w = 0; w < WIDE; w++) { largest = max(largest, peak[w * HIGH + down]); }
-        for (var i = 0; i < 4; i++) { power[(across * 4 + i) * HIGH + down] = powers(x[i] - largest); }
-        let shrink = powers(most - largest);
-        most = largest;
-        total = total * shrink;
+        var largest = running_max;
+        for (var w = 0; w < WIDE; w++) { largest = max(largest, partial_max[w * HIGH + down]); }
+        for (var i = 0; i < 4; i++) { weights[(across * 4 + i) * HIGH + down] = exponentials(x[i] - largest); }
+        let rescale = exponentials(running_max - largest);
+        running_max = largest;
+        running_sum = running_sum * rescale;
         for (var r = 0; r < 4; r++) {
-            for (var c = 0; c < COLUMN_FOURS; c++) { sums[r][c] = sums[r][c] * shrink[r]; }
+            for (var c = 0; c < COLUMN_VEC4S; c++) { sums[r][c] = sums[r][c] * rescale[r]; }
         }
         for (var from_key = 0; from_key < BLOCK_KEYS; from_key += KEY_STEP) {
             copy_values(batch, key + from_key, own);
             workgroupBarrier();
             for (var k = 0; k < KEY_STEP; k++) {
-                let p = power[(from_key + k) * HIGH + down];
-                total = total + p;
-                for (var c = 0; c < COLUMN_FOURS; c++) {
+                let p = weights[(from_key + k) * HIGH + down];
+                running_sum = running_sum + p;
+                for (var c = 0; c < COLUMN_VEC4S; c++) {
                     let v = step[k * BROAD + across + c * WIDE];
                     sums[0][c] += p.x * v;
                     sums[1][c] += p.y * v;
@@ -222,10 +226,10 @@ fn main(
         }
     }
     // Where only a mask leaves nothing to look at, the result is zero.
-    let none = vec4<bool>(MASKED) & (bitcast<vec4<u32>>(total) == vec4<u32>());
-    let part = select(1.0 / total, vec4<Element>(), none);
+    let none = vec4<bool>(MASKED) & (bitcast<vec4<u32>>(running_sum) == vec4<u32>());
+    let part = select(1.0 / running_sum, vec4<Element>(), none);
     for (var r = 0; r < 4; r++) {
-        for (var c = 0; c < COLUMN_FOURS; c++) {
+        for (var c = 0; c < COLUMN_VEC4S; c++) {
             let column = (across + c * WIDE) * 4;
             if (row + r < ROWS && column < COLUMNS) { store_o(batch, row + r, column, sums[r][c] * part[r]); }
         }

@@ -52,6 +52,9 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
 fn zero() -> vec4<Element> {
     return vec4<Element>();
 }
+// Reads where inputs start.
+fn read_offsets() {
+}
 // TEMPLATE
 
 // Parts along a row of the tile, parts in all, and invocations: most subgroups
@@ -73,13 +76,13 @@ const B_STRIDE = COLUMNS + 8;
 const C_STRIDE = STRIP + 4;
 // Sums leave by way of shared memory, 16 columns of a row of matrices at a time.
 const STRIP = 16;
-const PIECE = SIDE * C_STRIDE;
+const CHUNK = SIDE * C_STRIDE;
 
-// The step's rows of the first operand, its depths of the second, and a piece
+// The step's rows of the first operand, its depths of the second, and a chunk
 // of each part's sums. All are multiples of 16 bytes.
 var<workgroup> a_part: array<f16, ROWS * A_STRIDE>;
 var<workgroup> b_part: array<f16, STEP * B_STRIDE>;
-var<workgroup> c_part: array<f32, PARTS * PIECE>;
+var<workgroup> c_part: array<f32, PARTS * CHUNK>;
 // How many subgroups there are, which only the device knows, four times.
 var<workgroup> subgroup_count: vec4<i32>;
 
@@ -125,6 +128,7 @@ fn main(
     @builtin(num_subgroups) subgroups: u32,
     @builtin(subgroup_id) own_subgroup: u32,
 ) {
+    read_offsets();
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let first = i32(local);
@@ -134,13 +138,13 @@ fn main(
     let row = select(place / COLUMN_TILES, place % ROW_TILES, M < N) * ROWS;
     let batch = tile / (ROW_TILES * COLUMN_TILES);
     if (first == 0) { subgroup_count = vec4<i32>(i32(subgroups)); }
-    for (var i = first; i < PIECE; i += THREADS) { c_part[i] = zero().x; }
+    for (var i = first; i < CHUNK; i += THREADS) { c_part[i] = zero().x; }
     workgroupBarrier();
     let zeros = coopLoadT<MatrixC>(&c_part[0], C_STRIDE);
     // Fewer subgroups than parts take their parts one after the other; of more,
     // the last ones compute the last part again.
-    let together = workgroupUniformLoad(&subgroup_count).x;
-    for (var begin = 0; begin < PARTS; begin += together) {
+    let concurrent = workgroupUniformLoad(&subgroup_count).x;
+    for (var begin = 0; begin < PARTS; begin += concurrent) {
         let own = min(begin + i32(own_subgroup), PARTS - 1);
         let own_row = own / ACROSS * PART_ROWS;
         let own_column = own % ACROSS * PART_COLUMNS;
@@ -164,18 +168,18 @@ fn main(
             }
             workgroupBarrier();
         }
-        let fours = min(together, PARTS - begin) * SIDE * (STRIP / 4);
+        let fours = min(concurrent, PARTS - begin) * SIDE * (STRIP / 4);
         for (var i = 0; i < HIGH; i++) {
             for (var strip = 0; strip < PART_COLUMNS; strip += STRIP) {
                 for (var at = 0; at < STRIP; at += SIDE) {
-                    coopStoreT(sums[i][(strip + at) / SIDE], &c_part[own * PIECE + at], C_STRIDE);
+                    coopStoreT(sums[i][(strip + at) / SIDE], &c_part[own * CHUNK + at], C_STRIDE);
                 }
                 workgroupBarrier();
                 for (var four = first; four < fours; four += THREADS) {
                     let part = begin + four / (SIDE * (STRIP / 4));
                     let down = four / (STRIP / 4) % SIDE;
                     let along = four % (STRIP / 4) * 4;
-                    let at = part * PIECE + down * C_STRIDE + along;
+                    let at = part * CHUNK + down * C_STRIDE + along;
                     let x = vec4<Element>(c_part[at], c_part[at + 1], c_part[at + 2], c_part[at + 3]);
                     let to_row = row + part / ACROSS * PART_ROWS + i * SIDE + down;
                     let to_column = column + part % ACROSS * PART_COLUMNS + strip + along;

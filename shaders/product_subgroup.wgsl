@@ -1,6 +1,6 @@
 // The product of matrices in registers, without operands in memory that a
 // workgroup shares: for adapters that run on the host's processor, where every read of a
-// buffer and every barrier is dear. A workgroup is one subgroup; each of its
+// buffer and every barrier is expensive. A workgroup is one subgroup; each of its
 // invocations holds part of the first operand, which all get by broadcast, and
 // computes the same rows in columns of its own.
 
@@ -8,12 +8,12 @@
 alias Element = f32;
 const LANES = 8;
 const ROWS = 16;
-const FOURS = 2;
+const VEC4S = 2;
 var<private> a_matrix: array<Element, 3 * 37 * 29>;
 var<private> b_matrix: array<Element, 3 * 29 * 45>;
 var<private> c_matrix: array<Element, 3 * 37 * 45>;
 
-// Functions, since a text for several sizes reads them from launch words.
+// Functions, since a text for several sizes reads them from uniforms.
 fn batches() -> i32 {
     return 3;
 }
@@ -52,24 +52,27 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
 fn zero() -> vec4<Element> {
     return vec4<Element>();
 }
+// Reads where inputs start.
+fn read_offsets() {
+}
 // TEMPLATE
 
-// Fours of rows in a workgroup's tile.
+// Vec4s of rows in a workgroup's tile.
 const BLOCKS = ROWS / 4;
 // Depths of a step: the lanes hold a block of four rows and four depths each.
 const STEP = 4 * LANES / BLOCKS;
-const COLUMNS = 4 * LANES * FOURS;
+const COLUMNS = 4 * LANES * VEC4S;
 
 // What loops carry is single numbers: software drivers keep a vector in one variable, of
 // which they read all for each number, and so compile it for longer.
-alias Four = array<Element, 4>;
-alias Sums = array<array<Four, FOURS>, ROWS>;
-alias Depths = array<array<array<vec4<Element>, 4>, FOURS>, STEP / 4>;
+alias Scalars4 = array<Element, 4>;
+alias Sums = array<array<Scalars4, VEC4S>, ROWS>;
+alias Depths = array<array<array<vec4<Element>, 4>, VEC4S>, STEP / 4>;
 
 // Adds what four depths contribute to a row: `x` is row `i` of the block that `lane` holds.
 fn take_in(sums: ptr<function, Sums>, b: ptr<function, Depths>, lane: i32, i: i32, x: vec4<Element>) {
     let row = lane % BLOCKS * 4 + i;
-    for (var q = 0; q < FOURS; q++) {
+    for (var q = 0; q < VEC4S; q++) {
         let y = (*b)[lane / BLOCKS][q];
         let own = &(*sums)[row][q];
         (*own)[0] = (*own)[0] + x.x * y[0].x + x.y * y[1].x + x.z * y[2].x + x.w * y[3].x;
@@ -85,12 +88,13 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
+    read_offsets();
     let tile = i32(group.y * groups.x + group.x);
     let row_tiles = (m() + ROWS - 1) / ROWS;
     let column_tiles = (n() + COLUMNS - 1) / COLUMNS;
     let lane = i32(own);
-    // One, which no compiler knows: drivers would write out the turns of a loop that
-    // they can count, and may compile one anew for each launch that counts to a launch word.
+    // One, which no compiler knows: drivers would write out the iterations of a loop that
+    // they can count, and may compile one anew for each launch that counts to a uniform.
     // Where there is no tile it is zero, and so no loop does anything: after a return,
     // software drivers would mask all that follows.
     let one = select(0, i32(min(groups.y, 1u)), tile < batches() * row_tiles * column_tiles);
@@ -103,13 +107,13 @@ fn main(
     var sums: Sums;
     let none = zero().x;
     for (var r = 0; r < ROWS; r++) {
-        for (var q = 0; q < FOURS; q++) { sums[r][q] = Four(none, none, none, none); }
+        for (var q = 0; q < VEC4S; q++) { sums[r][q] = Scalars4(none, none, none, none); }
     }
     var b: Depths;
     for (var depth = 0; depth < k() * one; depth += STEP) {
         let a = load_a(batch, row + lane % BLOCKS * 4, depth + lane / BLOCKS * 4);
         for (var d = 0; d < STEP / 4; d++) {
-            for (var q = 0; q < FOURS; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
+            for (var q = 0; q < VEC4S; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
         }
         for (var i = 0; i < 4; i++) {
             // The number of a broadcast's lane must be a constant.
@@ -128,7 +132,7 @@ fn main(
     // Sums move up and are stored from the first row, since what becomes of each would
     // else be written out.
     for (var r = 0; r < ROWS * one; r++) {
-        for (var q = 0; q < FOURS; q++) {
+        for (var q = 0; q < VEC4S; q++) {
             let own_column = column + q * LANES * 4;
             let x = sums[0][q];
             if (row + r < m() && own_column < n()) {

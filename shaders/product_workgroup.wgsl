@@ -1,7 +1,7 @@
 // The product of matrices through memory that a workgroup shares: for GPUs.
 // A workgroup computes a tile of the result, step by step of the depth: it
 // copies the step's part of both operands, then each invocation multiplies
-// what its fours of rows and columns need.
+// what its vec4s of rows and columns need.
 
 // Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
 alias Element = f32;
@@ -12,8 +12,8 @@ const K = 29;
 const ROWS = 32;
 const COLUMNS = 64;
 const STEP = 16;
-const ROW_FOURS = 2;
-const COLUMN_FOURS = 1;
+const ROW_VEC4S = 2;
+const COLUMN_VEC4S = 1;
 var<private> a_matrix: array<Element, BATCHES * M * K>;
 var<private> b_matrix: array<Element, BATCHES * K * N>;
 var<private> c_matrix: array<Element, BATCHES * M * N>;
@@ -44,19 +44,22 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
 fn zero() -> vec4<Element> {
     return vec4<Element>();
 }
+// Reads where inputs start.
+fn read_offsets() {
+}
 // TEMPLATE
 
-// Fours of rows and of columns in a tile, and invocations along them.
+// Vec4s of rows and of columns in a tile, and invocations along them.
 const HIGH = ROWS / 4;
 const WIDE = COLUMNS / 4;
-const DOWN = HIGH / ROW_FOURS;
-const ACROSS = WIDE / COLUMN_FOURS;
+const DOWN = HIGH / ROW_VEC4S;
+const ACROSS = WIDE / COLUMN_VEC4S;
 const THREADS = DOWN * ACROSS;
 const ROW_TILES = (M + ROWS - 1) / ROWS;
 const COLUMN_TILES = (N + COLUMNS - 1) / COLUMNS;
 const TILES = BATCHES * ROW_TILES * COLUMN_TILES;
 
-// At each depth of the step, fours of rows of the first operand and fours of
+// At each depth of the step, vec4s of rows of the first operand and vec4s of
 // columns of the second.
 var<workgroup> a_part: array<vec4<Element>, STEP * HIGH>;
 var<workgroup> b_part: array<vec4<Element>, STEP * WIDE>;
@@ -88,6 +91,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    read_offsets();
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let first = i32(local);
@@ -98,18 +102,18 @@ fn main(
     let column = select(place % COLUMN_TILES, place / ROW_TILES, M < N) * COLUMNS;
     let row = select(place / COLUMN_TILES, place % ROW_TILES, M < N) * ROWS;
     let batch = tile / (ROW_TILES * COLUMN_TILES);
-    var sums: array<array<vec4<Element>, COLUMN_FOURS>, ROW_FOURS * 4>;
-    for (var r = 0; r < ROW_FOURS * 4; r++) {
-        for (var q = 0; q < COLUMN_FOURS; q++) { sums[r][q] = zero(); }
+    var sums: array<array<vec4<Element>, COLUMN_VEC4S>, ROW_VEC4S * 4>;
+    for (var r = 0; r < ROW_VEC4S * 4; r++) {
+        for (var q = 0; q < COLUMN_VEC4S; q++) { sums[r][q] = zero(); }
     }
     for (var depth = 0; depth < K; depth += STEP) {
         copy_a(batch, row, depth, first);
         copy_b(batch, depth, column, first);
         workgroupBarrier();
         for (var k = 0; k < STEP; k++) {
-            for (var r = 0; r < ROW_FOURS; r++) {
+            for (var r = 0; r < ROW_VEC4S; r++) {
                 let x = a_part[k * HIGH + down + r * DOWN];
-                for (var q = 0; q < COLUMN_FOURS; q++) {
+                for (var q = 0; q < COLUMN_VEC4S; q++) {
                     let y = b_part[k * WIDE + across + q * ACROSS];
                     sums[r * 4][q] += x.x * y;
                     sums[r * 4 + 1][q] += x.y * y;
@@ -120,9 +124,9 @@ fn main(
         }
         workgroupBarrier();
     }
-    for (var r = 0; r < ROW_FOURS * 4; r++) {
+    for (var r = 0; r < ROW_VEC4S * 4; r++) {
         let own_row = row + (down + r / 4 * DOWN) * 4 + r % 4;
-        for (var q = 0; q < COLUMN_FOURS; q++) {
+        for (var q = 0; q < COLUMN_VEC4S; q++) {
             let own_column = column + (across + q * ACROSS) * 4;
             if (own_row < M && own_column < N) { store_c(batch, own_row, own_column, sums[r][q]); }
         }

@@ -44,6 +44,9 @@ fn store_y(batch: i32, row: i32, x: array<Result, 4>) {
     var y = x;
     for (var i = 0; i < min(4, 1001 - row); i++) { results[batch * 1001 + row + i] = y[i]; }
 }
+// Reads where inputs start.
+fn read_offsets() {
+}
 // TEMPLATE
 
 const BLOCK = 4 * THREADS;
@@ -56,6 +59,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    read_offsets();
     let point = i32(group.y * groups.x + group.x);
     if (point >= points()) { return; }
     let own = i32(local);

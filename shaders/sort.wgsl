@@ -52,6 +52,9 @@ fn put(at: i32, x: Entry) {
 fn store_place(line: i32, position: i32, place: u32) {
     permutation[line * 37 + position] = place;
 }
+// Reads where inputs start.
+fn read_offsets() {
+}
 // TEMPLATE
 
 const THREADS = BLOCK / 2;
@@ -112,6 +115,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    read_offsets();
     let tile = i32(group.y * groups.x + group.x);
     let first = tile * BLOCK;
     if (tile >= (lines() * padded() + BLOCK - 1) / BLOCK) { return; }

@@ -56,9 +56,9 @@ pub enum WgslAttentionTile {
     Subgroup {
         /// Invocations of a subgroup.
         lanes: usize,
-        /// Invocations that hold different fours of keys.
+        /// Invocations that hold different vec4s of keys.
         key_lanes: usize,
-        /// Invocations that hold different fours of columns.
+        /// Invocations that hold different vec4s of columns.
         column_lanes: usize,
         /// How often they read columns.
         column_passes: usize,
@@ -71,7 +71,7 @@ pub enum WgslAttentionTile {
         keys: usize,
         /// Keys whose values are shared at a time.
         key_step: usize,
-        /// Fours of columns that an invocation sums.
+        /// Vec4s of columns that an invocation sums.
         column_vec4s: usize,
     },
 }

@@ -14,7 +14,7 @@
 //! - [`product`]: tiles of matrix products, for templates.
 //! - [`attention`]: sizes of attention's template.
 //! - [`mod@scan`]: which scans a template serves.
-//! - [`tile`]: which axes go to threads, lanes of vectors and loops.
+//! - [`thread_mapping`]: which axes go to threads, elements per thread and loops.
 //! - [`mod@c_like`]: the program of a kernel, in any C-like language.
 //! - [`mod@wgsl`]: WGSL, the portable language.
 //! - [`mod@cuda`]: CUDA C.

@@ -16,7 +16,7 @@ pub enum WgslProductTile {
     Subgroup {
         /// Rows of the tile.
         rows: usize,
-        /// Fours of columns that an invocation computes.
+        /// Vec4s of columns that an invocation computes.
         vec4s: usize,
     },
     /// `shaders/product_workgroup.wgsl`: memory that the workgroup shares.
@@ -27,9 +27,9 @@ pub enum WgslProductTile {
         columns: usize,
         /// Depths that are in shared memory at a time.
         step: usize,
-        /// Fours of rows that an invocation computes.
+        /// Vec4s of rows that an invocation computes.
         row_vec4s: usize,
-        /// Fours of columns that an invocation computes.
+        /// Vec4s of columns that an invocation computes.
         column_vec4s: usize,
     },
     /// `shaders/product_matrix.wgsl`: matrices that a subgroup multiplies together.

@@ -1,4 +1,4 @@
-//! Which axes of a kernel go to invocations, teams, lanes and loops.
+//! Thread mapping: which axes of a kernel go to threads, workgroups, elements per thread and loops.
 
 use crate::base::DType;
 use crate::kernel::{Access, Affine, AxisId, Expr, Kernel};
@@ -10,20 +10,20 @@ use crate::render::shader::Unsupported;
 use crate::render::target::{Adapter, GpuTarget};
 use crate::render::thresholds;
 
-/// How a kernel is laid out on a device.
+/// How a kernel is mapped to the threads of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadMapping {
-    /// Points, rows or steps that one invocation computes together.
+    /// Coarsening: points, rows or steps that one thread computes together.
     pub coarsening: Coarsening,
-    /// Invocations that share the rows of a point: a workgroup, or 1.
+    /// Threads that share the rows of a point, whose states are reduced: a workgroup, or 1.
     pub reduction_threads: usize,
-    /// Whether each of a team takes neighbouring rows.
+    /// Whether each of these takes neighbouring rows (blocked, not cyclic).
     pub blocked: bool,
     /// Invocations in a workgroup.
     pub workgroup: u32,
-    /// For each input and each output, whether it is accessed by fours.
+    /// For each input and each output, whether it is accessed by vec4 accesses.
     pub vec4: (Vec<bool>, Vec<bool>),
-    /// Of those, which by eights.
+    /// Of those, which by vec8 accesses.
     pub vec8: (Vec<bool>, Vec<bool>),
 }
 
@@ -174,7 +174,7 @@ fn single_workgroup(target: &GpuTarget) -> u32 {
     }
 }
 
-/// Gives an axis the lanes of a group.
+/// Coarsens along an axis: gives it the elements of a dimension.
 pub fn coarsen(coarsening: &mut Coarsening, group: u8, axis: AxisId, count: usize) {
     coarsening.factors[group as usize] = count;
     coarsening.group[axis.index()] = Some(group);
@@ -285,7 +285,7 @@ pub(in crate::render) fn preferred_reduction_threads(
     }
 }
 
-/// Which inputs and outputs are accessed by fours: where every access is to
+/// Which inputs and outputs are accessed by vec4 accesses: where every access is to
 /// four neighbours from a multiple of four on.
 pub fn vec4(kernel: &Kernel, coarsening: &Coarsening, target: &GpuTarget) -> (Vec<bool>, Vec<bool>) {
     let mut inputs = vec![
@@ -301,7 +301,7 @@ pub fn vec4(kernel: &Kernel, coarsening: &Coarsening, target: &GpuTarget) -> (Ve
     (inputs, outputs.collect())
 }
 
-/// Which inputs and outputs are accessed by eights: 16-bit elements where one access moves eight of them,
+/// Which inputs and outputs are accessed by vec8 accesses: 16-bit elements where one access moves eight of them,
 /// and 32-bit ones where each access takes time of its own.
 fn vec8(kernel: &Kernel, coarsening: &Coarsening, target: &GpuTarget) -> (Vec<bool>, Vec<bool>) {
     let wide = |dtype: DType| match target.adapter {

@@ -232,10 +232,10 @@ static inline void cp_async_wait() {
 
 // Products of matrices in shared memory, as `hopper.cuh` wraps them.
 struct TensorMap;
-static inline void arrivals_init(unsigned long long* words, int count) { cuda_sim::cuda_sim_arrivals(words, count); }
-static inline void arrival_expect(unsigned long long* word, unsigned bytes) { cuda_sim::cuda_sim_expect(word, bytes); }
-static inline void arrival_wait(unsigned long long* word, unsigned parity) { cuda_sim::cuda_sim_arrive(word, parity); }
-static inline void copy_by_map(void* to, const TensorMap* map, unsigned long long* word, int element, int line, int matrix) {
+static inline void mbarriers_init(unsigned long long* words, int count) { cuda_sim::cuda_sim_arrivals(words, count); }
+static inline void mbarrier_expect(unsigned long long* word, unsigned bytes) { cuda_sim::cuda_sim_expect(word, bytes); }
+static inline void mbarrier_wait(unsigned long long* word, unsigned parity) { cuda_sim::cuda_sim_arrive(word, parity); }
+static inline void tma_copy(void* to, const TensorMap* map, unsigned long long* word, int element, int line, int matrix) {
     cuda_sim::cuda_sim_copy_piece(to, map, word, element, line, matrix);
 }
 static inline void fence_async() { cuda_sim::cuda_sim_fence(); }
@@ -249,21 +249,21 @@ static inline unsigned long long wgmma_operand(const void* shared, unsigned bloc
     const unsigned long long at = (const unsigned char*)shared - cuda_sim::cuda_sim_shared();
     return at >> 4 | (unsigned long long)(blocks >> 4) << 16 | (unsigned long long)(lines >> 4) << 32 | 1ull << 62;
 }
-template <bool A_TURNED, bool B_TURNED, int WIDE>
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, int WIDE>
 static inline void wgmma_f16(float (&c)[WIDE][4], unsigned long long a, unsigned long long b) {
-    cuda_sim::cuda_sim_wgmma(&c[0][0], WIDE * 8, a, b, A_TURNED, B_TURNED, number_f16);
+    cuda_sim::cuda_sim_wgmma(&c[0][0], WIDE * 8, a, b, A_TRANSPOSED, B_TRANSPOSED, number_f16);
 }
-template <bool A_TURNED, bool B_TURNED, int WIDE>
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, int WIDE>
 static inline void wgmma_bf16(float (&c)[WIDE][4], unsigned long long a, unsigned long long b) {
-    cuda_sim::cuda_sim_wgmma(&c[0][0], WIDE * 8, a, b, A_TURNED, B_TURNED, number_bf16);
+    cuda_sim::cuda_sim_wgmma(&c[0][0], WIDE * 8, a, b, A_TRANSPOSED, B_TRANSPOSED, number_bf16);
 }
-template <bool B_TURNED, bool ADDS, int WIDE>
-static inline void wgmma_held_f16(float (&c)[WIDE][4], const unsigned (&a)[4], unsigned long long b) {
-    cuda_sim::cuda_sim_wgmma_held(&c[0][0], WIDE * 8, a, b, B_TURNED, ADDS, number_f16);
+template <bool B_TRANSPOSED, bool ADDS, int WIDE>
+static inline void wgmma_rs_f16(float (&c)[WIDE][4], const unsigned (&a)[4], unsigned long long b) {
+    cuda_sim::cuda_sim_wgmma_held(&c[0][0], WIDE * 8, a, b, B_TRANSPOSED, ADDS, number_f16);
 }
-template <bool B_TURNED, bool ADDS, int WIDE>
-static inline void wgmma_held_bf16(float (&c)[WIDE][4], const unsigned (&a)[4], unsigned long long b) {
-    cuda_sim::cuda_sim_wgmma_held(&c[0][0], WIDE * 8, a, b, B_TURNED, ADDS, number_bf16);
+template <bool B_TRANSPOSED, bool ADDS, int WIDE>
+static inline void wgmma_rs_bf16(float (&c)[WIDE][4], const unsigned (&a)[4], unsigned long long b) {
+    cuda_sim::cuda_sim_wgmma_held(&c[0][0], WIDE * 8, a, b, B_TRANSPOSED, ADDS, number_bf16);
 }
 
 extern "C" {

@@ -1,7 +1,7 @@
 // exp[8, 8]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
@@ -33,16 +33,16 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
@@ -56,7 +56,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 8) { return; }
     let point_first = point * 8;
@@ -68,16 +68,16 @@ fn main(
     let i1_5 = i1_0 + 5;
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
-    let at1 = in0_begun((i1_0) >> 3u);
-    let eight2 = in0(at1);
-    let v0_0 = eight2.low.x;
-    let v0_1 = eight2.low.y;
-    let v0_2 = eight2.low.z;
-    let v0_3 = eight2.low.w;
-    let v0_4 = eight2.high.x;
-    let v0_5 = eight2.high.y;
-    let v0_6 = eight2.high.z;
-    let v0_7 = eight2.high.w;
+    let at1 = in0_vector_index((i1_0) >> 3u);
+    let vec8_2 = in0(at1);
+    let v0_0 = vec8_2.low.x;
+    let v0_1 = vec8_2.low.y;
+    let v0_2 = vec8_2.low.z;
+    let v0_3 = vec8_2.low.w;
+    let v0_4 = vec8_2.high.x;
+    let v0_5 = vec8_2.high.y;
+    let v0_6 = vec8_2.high.z;
+    let v0_7 = vec8_2.high.w;
     let v1_0 = exp_f32(v0_0);
     let v1_1 = exp_f32(v0_1);
     let v1_2 = exp_f32(v0_2);
@@ -91,12 +91,12 @@ fn main(
 }
 
 // add[8, 8]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
@@ -111,16 +111,16 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
@@ -134,7 +134,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 8) { return; }
     let point_first = point * 8;
@@ -146,16 +146,16 @@ fn main(
     let i1_5 = i1_0 + 5;
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
-    let at1 = in0_begun((i1_0) >> 3u);
-    let eight2 = in0(at1);
-    let v0_0 = eight2.low.x;
-    let v0_1 = eight2.low.y;
-    let v0_2 = eight2.low.z;
-    let v0_3 = eight2.low.w;
-    let v0_4 = eight2.high.x;
-    let v0_5 = eight2.high.y;
-    let v0_6 = eight2.high.z;
-    let v0_7 = eight2.high.w;
+    let at1 = in0_vector_index((i1_0) >> 3u);
+    let vec8_2 = in0(at1);
+    let v0_0 = vec8_2.low.x;
+    let v0_1 = vec8_2.low.y;
+    let v0_2 = vec8_2.low.z;
+    let v0_3 = vec8_2.low.w;
+    let v0_4 = vec8_2.high.x;
+    let v0_5 = vec8_2.high.y;
+    let v0_6 = vec8_2.high.z;
+    let v0_7 = vec8_2.high.w;
     let v1 = number_f32(0x3f800000u /* 1.0 */);
     let v2_0 = add_f32(v0_0, v1);
     let v2_1 = add_f32(v0_1, v1);
@@ -170,12 +170,12 @@ fn main(
 }
 
 // sum[8]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
@@ -190,16 +190,16 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
@@ -213,7 +213,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
     let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 1) { return; }
@@ -235,16 +235,16 @@ fn main(
     var s1a_6: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_7: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var i1: i32 = 0; i1 < 8 * one; i1 += 1) {
-        let at2 = in0_begun((i0_0 + i1 * 8) >> 3u);
-        let eight3 = in0(at2);
-        let v0_0 = eight3.low.x;
-        let v0_1 = eight3.low.y;
-        let v0_2 = eight3.low.z;
-        let v0_3 = eight3.low.w;
-        let v0_4 = eight3.high.x;
-        let v0_5 = eight3.high.y;
-        let v0_6 = eight3.high.z;
-        let v0_7 = eight3.high.w;
+        let at2 = in0_vector_index((i0_0 + i1 * 8) >> 3u);
+        let vec8_3 = in0(at2);
+        let v0_0 = vec8_3.low.x;
+        let v0_1 = vec8_3.low.y;
+        let v0_2 = vec8_3.low.z;
+        let v0_3 = vec8_3.low.w;
+        let v0_4 = vec8_3.high.x;
+        let v0_5 = vec8_3.high.y;
+        let v0_6 = vec8_3.high.z;
+        let v0_7 = vec8_3.high.w;
         s1a_0 = add_f32(s1a_0, v0_0);
         s1a_1 = add_f32(s1a_1, v0_1);
         s1a_2 = add_f32(s1a_2, v0_2);

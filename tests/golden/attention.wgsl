@@ -1,10 +1,10 @@
 // contract_mul[2, 4, 16, 16]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn multiply_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x * y);
@@ -23,18 +23,18 @@ fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-var<private> fours0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + fours0;
+var<private> vec4_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec4_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-var<private> fours1: i32;
-fn in1_begun(group: i32) -> i32 {
-    return group + fours1;
+var<private> vec4_offset1: i32;
+fn in1_vector_index(group: i32) -> i32 {
+    return group + vec4_offset1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -56,7 +56,7 @@ fn k() -> i32 {
 }
 const LANES = 8;
 const ROWS = 16;
-const FOURS = 1;
+const VEC4S = 1;
 fn zero() -> vec4<Element> {
     return vec4<Element>(number_f32(0x00000000u /* 0.0 */));
 }
@@ -72,30 +72,30 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i4_1 = i4_0 + 1;
     let i4_2 = i4_0 + 2;
     let i4_3 = i4_0 + 3;
-    let at1 = in0_begun((i1 * 128 + i2_0 * 8 + i4_0) >> 2u);
-    let four2 = in0(at1);
-    let v0_0_0 = four2.x;
-    let v0_0_1 = four2.y;
-    let v0_0_2 = four2.z;
-    let v0_0_3 = four2.w;
-    let at3 = in0_begun((i1 * 128 + i2_1 * 8 + i4_0) >> 2u);
-    let four4 = in0(at3);
-    let v0_1_0 = four4.x;
-    let v0_1_1 = four4.y;
-    let v0_1_2 = four4.z;
-    let v0_1_3 = four4.w;
-    let at5 = in0_begun((i1 * 128 + i2_2 * 8 + i4_0) >> 2u);
-    let four6 = in0(at5);
-    let v0_2_0 = four6.x;
-    let v0_2_1 = four6.y;
-    let v0_2_2 = four6.z;
-    let v0_2_3 = four6.w;
-    let at7 = in0_begun((i1 * 128 + i2_3 * 8 + i4_0) >> 2u);
-    let four8 = in0(at7);
-    let v0_3_0 = four8.x;
-    let v0_3_1 = four8.y;
-    let v0_3_2 = four8.z;
-    let v0_3_3 = four8.w;
+    let at1 = in0_vector_index((i1 * 128 + i2_0 * 8 + i4_0) >> 2u);
+    let vec4_2 = in0(at1);
+    let v0_0_0 = vec4_2.x;
+    let v0_0_1 = vec4_2.y;
+    let v0_0_2 = vec4_2.z;
+    let v0_0_3 = vec4_2.w;
+    let at3 = in0_vector_index((i1 * 128 + i2_1 * 8 + i4_0) >> 2u);
+    let vec4_4 = in0(at3);
+    let v0_1_0 = vec4_4.x;
+    let v0_1_1 = vec4_4.y;
+    let v0_1_2 = vec4_4.z;
+    let v0_1_3 = vec4_4.w;
+    let at5 = in0_vector_index((i1 * 128 + i2_2 * 8 + i4_0) >> 2u);
+    let vec4_6 = in0(at5);
+    let v0_2_0 = vec4_6.x;
+    let v0_2_1 = vec4_6.y;
+    let v0_2_2 = vec4_6.z;
+    let v0_2_3 = vec4_6.w;
+    let at7 = in0_vector_index((i1 * 128 + i2_3 * 8 + i4_0) >> 2u);
+    let vec4_8 = in0(at7);
+    let v0_3_0 = vec4_8.x;
+    let v0_3_1 = vec4_8.y;
+    let v0_3_2 = vec4_8.z;
+    let v0_3_3 = vec4_8.w;
     let v1 = number_f32(0x3eb504f3u /* 0.35355338 */);
     let v2_0_0 = multiply_f32(v0_0_0, v1);
     let v2_0_1 = multiply_f32(v0_0_1, v1);
@@ -132,30 +132,30 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i3_1 = i3_0 + 1;
     let i3_2 = i3_0 + 2;
     let i3_3 = i3_0 + 3;
-    let at1 = in1_begun((i1 * 128 + i3_0 * 8 + i4_0) >> 2u);
-    let four2 = in1(at1);
-    let v3_0_0 = four2.x;
-    let v3_0_1 = four2.y;
-    let v3_0_2 = four2.z;
-    let v3_0_3 = four2.w;
-    let at3 = in1_begun((i1 * 128 + i3_1 * 8 + i4_0) >> 2u);
-    let four4 = in1(at3);
-    let v3_1_0 = four4.x;
-    let v3_1_1 = four4.y;
-    let v3_1_2 = four4.z;
-    let v3_1_3 = four4.w;
-    let at5 = in1_begun((i1 * 128 + i3_2 * 8 + i4_0) >> 2u);
-    let four6 = in1(at5);
-    let v3_2_0 = four6.x;
-    let v3_2_1 = four6.y;
-    let v3_2_2 = four6.z;
-    let v3_2_3 = four6.w;
-    let at7 = in1_begun((i1 * 128 + i3_3 * 8 + i4_0) >> 2u);
-    let four8 = in1(at7);
-    let v3_3_0 = four8.x;
-    let v3_3_1 = four8.y;
-    let v3_3_2 = four8.z;
-    let v3_3_3 = four8.w;
+    let at1 = in1_vector_index((i1 * 128 + i3_0 * 8 + i4_0) >> 2u);
+    let vec4_2 = in1(at1);
+    let v3_0_0 = vec4_2.x;
+    let v3_0_1 = vec4_2.y;
+    let v3_0_2 = vec4_2.z;
+    let v3_0_3 = vec4_2.w;
+    let at3 = in1_vector_index((i1 * 128 + i3_1 * 8 + i4_0) >> 2u);
+    let vec4_4 = in1(at3);
+    let v3_1_0 = vec4_4.x;
+    let v3_1_1 = vec4_4.y;
+    let v3_1_2 = vec4_4.z;
+    let v3_1_3 = vec4_4.w;
+    let at5 = in1_vector_index((i1 * 128 + i3_2 * 8 + i4_0) >> 2u);
+    let vec4_6 = in1(at5);
+    let v3_2_0 = vec4_6.x;
+    let v3_2_1 = vec4_6.y;
+    let v3_2_2 = vec4_6.z;
+    let v3_2_3 = vec4_6.w;
+    let at7 = in1_vector_index((i1 * 128 + i3_3 * 8 + i4_0) >> 2u);
+    let vec4_8 = in1(at7);
+    let v3_3_0 = vec4_8.x;
+    let v3_3_1 = vec4_8.y;
+    let v3_3_2 = vec4_8.z;
+    let v3_3_3 = vec4_8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v3_0_0, v3_1_0, v3_2_0, v3_3_0),
         vec4<Element>(v3_0_1, v3_1_1, v3_2_1, v3_3_1),
@@ -178,23 +178,27 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let at1 = (i1 * 256 + i2 * 16 + i3_0) >> 2u;
     out0(at1, v4_0, v4_1, v4_2, v4_3);
 }
+fn read_offsets() {
+    vec4_offset0 = i32(uniforms[1].x / 4u);
+    vec4_offset1 = i32(uniforms[1].y / 4u);
+}
 
-// Fours of rows in a workgroup's tile.
+// Vec4s of rows in a workgroup's tile.
 const BLOCKS = ROWS / 4;
 // Depths of a step: the lanes hold a block of four rows and four depths each.
 const STEP = 4 * LANES / BLOCKS;
-const COLUMNS = 4 * LANES * FOURS;
+const COLUMNS = 4 * LANES * VEC4S;
 
 // What loops carry is single numbers: software drivers keep a vector in one variable, of
 // which they read all for each number, and so compile it for longer.
-alias Four = array<Element, 4>;
-alias Sums = array<array<Four, FOURS>, ROWS>;
-alias Depths = array<array<array<vec4<Element>, 4>, FOURS>, STEP / 4>;
+alias Scalars4 = array<Element, 4>;
+alias Sums = array<array<Scalars4, VEC4S>, ROWS>;
+alias Depths = array<array<array<vec4<Element>, 4>, VEC4S>, STEP / 4>;
 
 // Adds what four depths contribute to a row: `x` is row `i` of the block that `lane` holds.
 fn take_in(sums: ptr<function, Sums>, b: ptr<function, Depths>, lane: i32, i: i32, x: vec4<Element>) {
     let row = lane % BLOCKS * 4 + i;
-    for (var q = 0; q < FOURS; q++) {
+    for (var q = 0; q < VEC4S; q++) {
         let y = (*b)[lane / BLOCKS][q];
         let own = &(*sums)[row][q];
         (*own)[0] = (*own)[0] + x.x * y[0].x + x.y * y[1].x + x.z * y[2].x + x.w * y[3].x;
@@ -210,14 +214,13 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
-    fours0 = i32(launch[1].x / 4u);
-    fours1 = i32(launch[1].y / 4u);
+    read_offsets();
     let tile = i32(group.y * groups.x + group.x);
     let row_tiles = (m() + ROWS - 1) / ROWS;
     let column_tiles = (n() + COLUMNS - 1) / COLUMNS;
     let lane = i32(own);
-    // One, which no compiler knows: drivers would write out the turns of a loop that
-    // they can count, and may compile one anew for each launch that counts to a launch word.
+    // One, which no compiler knows: drivers would write out the iterations of a loop that
+    // they can count, and may compile one anew for each launch that counts to a uniform.
     // Where there is no tile it is zero, and so no loop does anything: after a return,
     // software drivers would mask all that follows.
     let one = select(0, i32(min(groups.y, 1u)), tile < batches() * row_tiles * column_tiles);
@@ -230,13 +233,13 @@ fn main(
     var sums: Sums;
     let none = zero().x;
     for (var r = 0; r < ROWS; r++) {
-        for (var q = 0; q < FOURS; q++) { sums[r][q] = Four(none, none, none, none); }
+        for (var q = 0; q < VEC4S; q++) { sums[r][q] = Scalars4(none, none, none, none); }
     }
     var b: Depths;
     for (var depth = 0; depth < k() * one; depth += STEP) {
         let a = load_a(batch, row + lane % BLOCKS * 4, depth + lane / BLOCKS * 4);
         for (var d = 0; d < STEP / 4; d++) {
-            for (var q = 0; q < FOURS; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
+            for (var q = 0; q < VEC4S; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
         }
         for (var i = 0; i < 4; i++) {
             // The number of a broadcast's lane must be a constant.
@@ -255,7 +258,7 @@ fn main(
     // Sums move up and are stored from the first row, since what becomes of each would
     // else be written out.
     for (var r = 0; r < ROWS * one; r++) {
-        for (var q = 0; q < FOURS; q++) {
+        for (var q = 0; q < VEC4S; q++) {
             let own_column = column + q * LANES * 4;
             let x = sums[0][q];
             if (row + r < m() && own_column < n()) {
@@ -267,12 +270,12 @@ fn main(
 }
 
 // max_sum_sub_exp_reciprocal_mul[2, 4, 16, 16]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
@@ -281,7 +284,7 @@ fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
 fn negate_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ launch[0].x));
+    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ uniforms[0].x));
 }
 fn subtract_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + negate_f32(y));
@@ -326,16 +329,16 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
@@ -349,7 +352,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
     let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 128) { return; }
@@ -383,16 +386,16 @@ fn main(
         let v3_5 = (!v2_5);
         let v3_6 = (!v2_6);
         let v3_7 = (!v2_7);
-        let at3 = in0_begun((i1 * 256 + i2 * 16 + i3_0) >> 3u);
-        let eight4 = in0(at3);
-        let v4_0 = eight4.low.x;
-        let v4_1 = eight4.low.y;
-        let v4_2 = eight4.low.z;
-        let v4_3 = eight4.low.w;
-        let v4_4 = eight4.high.x;
-        let v4_5 = eight4.high.y;
-        let v4_6 = eight4.high.z;
-        let v4_7 = eight4.high.w;
+        let at3 = in0_vector_index((i1 * 256 + i2 * 16 + i3_0) >> 3u);
+        let vec8_4 = in0(at3);
+        let v4_0 = vec8_4.low.x;
+        let v4_1 = vec8_4.low.y;
+        let v4_2 = vec8_4.low.z;
+        let v4_3 = vec8_4.low.w;
+        let v4_4 = vec8_4.high.x;
+        let v4_5 = vec8_4.high.y;
+        let v4_6 = vec8_4.high.z;
+        let v4_7 = vec8_4.high.w;
         let v6_0 = select(v5, v4_0, v3_0);
         let v6_1 = select(v5, v4_1, v3_1);
         let v6_2 = select(v5, v4_2, v3_2);
@@ -437,16 +440,16 @@ fn main(
         let v3_5 = (!v2_5);
         let v3_6 = (!v2_6);
         let v3_7 = (!v2_7);
-        let at6 = in0_begun((i1 * 256 + i2 * 16 + i3_0) >> 3u);
-        let eight7 = in0(at6);
-        let v4_0 = eight7.low.x;
-        let v4_1 = eight7.low.y;
-        let v4_2 = eight7.low.z;
-        let v4_3 = eight7.low.w;
-        let v4_4 = eight7.high.x;
-        let v4_5 = eight7.high.y;
-        let v4_6 = eight7.high.z;
-        let v4_7 = eight7.high.w;
+        let at6 = in0_vector_index((i1 * 256 + i2 * 16 + i3_0) >> 3u);
+        let vec8_7 = in0(at6);
+        let v4_0 = vec8_7.low.x;
+        let v4_1 = vec8_7.low.y;
+        let v4_2 = vec8_7.low.z;
+        let v4_3 = vec8_7.low.w;
+        let v4_4 = vec8_7.high.x;
+        let v4_5 = vec8_7.high.y;
+        let v4_6 = vec8_7.high.z;
+        let v4_7 = vec8_7.high.w;
         let v6_0 = select(v5, v4_0, v3_0);
         let v6_1 = select(v5, v4_1, v3_1);
         let v6_2 = select(v5, v4_2, v3_2);
@@ -500,16 +503,16 @@ fn main(
         let v3_5 = (!v2_5);
         let v3_6 = (!v2_6);
         let v3_7 = (!v2_7);
-        let at8 = in0_begun((i1 * 256 + i2 * 16 + i3_0) >> 3u);
-        let eight9 = in0(at8);
-        let v4_0 = eight9.low.x;
-        let v4_1 = eight9.low.y;
-        let v4_2 = eight9.low.z;
-        let v4_3 = eight9.low.w;
-        let v4_4 = eight9.high.x;
-        let v4_5 = eight9.high.y;
-        let v4_6 = eight9.high.z;
-        let v4_7 = eight9.high.w;
+        let at8 = in0_vector_index((i1 * 256 + i2 * 16 + i3_0) >> 3u);
+        let vec8_9 = in0(at8);
+        let v4_0 = vec8_9.low.x;
+        let v4_1 = vec8_9.low.y;
+        let v4_2 = vec8_9.low.z;
+        let v4_3 = vec8_9.low.w;
+        let v4_4 = vec8_9.high.x;
+        let v4_5 = vec8_9.high.y;
+        let v4_6 = vec8_9.high.z;
+        let v4_7 = vec8_9.high.w;
         let v6_0 = select(v5, v4_0, v3_0);
         let v6_1 = select(v5, v4_1, v3_1);
         let v6_2 = select(v5, v4_2, v3_2);
@@ -548,9 +551,9 @@ fn main(
 }
 
 // contract[2, 4, 16, 8]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn wide_u64(low: u32, high: u32) -> u64 {
     return (u64(high) << 32u) | u64(low);
@@ -566,18 +569,18 @@ fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-var<private> fours0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + fours0;
+var<private> vec4_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec4_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-var<private> fours1: i32;
-fn in1_begun(group: i32) -> i32 {
-    return group + fours1;
+var<private> vec4_offset1: i32;
+fn in1_vector_index(group: i32) -> i32 {
+    return group + vec4_offset1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -599,7 +602,7 @@ fn k() -> i32 {
 }
 const LANES = 8;
 const ROWS = 16;
-const FOURS = 1;
+const VEC4S = 1;
 fn zero() -> vec4<Element> {
     return vec4<Element>(number_f32(0x00000000u /* 0.0 */));
 }
@@ -615,30 +618,30 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i4_1 = i4_0 + 1;
     let i4_2 = i4_0 + 2;
     let i4_3 = i4_0 + 3;
-    let at1 = in0_begun((i1 * 256 + i2_0 * 16 + i4_0) >> 2u);
-    let four2 = in0(at1);
-    let v0_0_0 = four2.x;
-    let v0_0_1 = four2.y;
-    let v0_0_2 = four2.z;
-    let v0_0_3 = four2.w;
-    let at3 = in0_begun((i1 * 256 + i2_1 * 16 + i4_0) >> 2u);
-    let four4 = in0(at3);
-    let v0_1_0 = four4.x;
-    let v0_1_1 = four4.y;
-    let v0_1_2 = four4.z;
-    let v0_1_3 = four4.w;
-    let at5 = in0_begun((i1 * 256 + i2_2 * 16 + i4_0) >> 2u);
-    let four6 = in0(at5);
-    let v0_2_0 = four6.x;
-    let v0_2_1 = four6.y;
-    let v0_2_2 = four6.z;
-    let v0_2_3 = four6.w;
-    let at7 = in0_begun((i1 * 256 + i2_3 * 16 + i4_0) >> 2u);
-    let four8 = in0(at7);
-    let v0_3_0 = four8.x;
-    let v0_3_1 = four8.y;
-    let v0_3_2 = four8.z;
-    let v0_3_3 = four8.w;
+    let at1 = in0_vector_index((i1 * 256 + i2_0 * 16 + i4_0) >> 2u);
+    let vec4_2 = in0(at1);
+    let v0_0_0 = vec4_2.x;
+    let v0_0_1 = vec4_2.y;
+    let v0_0_2 = vec4_2.z;
+    let v0_0_3 = vec4_2.w;
+    let at3 = in0_vector_index((i1 * 256 + i2_1 * 16 + i4_0) >> 2u);
+    let vec4_4 = in0(at3);
+    let v0_1_0 = vec4_4.x;
+    let v0_1_1 = vec4_4.y;
+    let v0_1_2 = vec4_4.z;
+    let v0_1_3 = vec4_4.w;
+    let at5 = in0_vector_index((i1 * 256 + i2_2 * 16 + i4_0) >> 2u);
+    let vec4_6 = in0(at5);
+    let v0_2_0 = vec4_6.x;
+    let v0_2_1 = vec4_6.y;
+    let v0_2_2 = vec4_6.z;
+    let v0_2_3 = vec4_6.w;
+    let at7 = in0_vector_index((i1 * 256 + i2_3 * 16 + i4_0) >> 2u);
+    let vec4_8 = in0(at7);
+    let v0_3_0 = vec4_8.x;
+    let v0_3_1 = vec4_8.y;
+    let v0_3_2 = vec4_8.z;
+    let v0_3_3 = vec4_8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v0_0_0, v0_0_1, v0_0_2, v0_0_3),
         vec4<Element>(v0_1_0, v0_1_1, v0_1_2, v0_1_3),
@@ -658,30 +661,30 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i3_1 = i3_0 + 1;
     let i3_2 = i3_0 + 2;
     let i3_3 = i3_0 + 3;
-    let at1 = in1_begun((i1 * 128 + i3_0 + i4_0 * 8) >> 2u);
-    let four2 = in1(at1);
-    let v1_0_0 = four2.x;
-    let v1_1_0 = four2.y;
-    let v1_2_0 = four2.z;
-    let v1_3_0 = four2.w;
-    let at3 = in1_begun((i1 * 128 + i3_0 + i4_1 * 8) >> 2u);
-    let four4 = in1(at3);
-    let v1_0_1 = four4.x;
-    let v1_1_1 = four4.y;
-    let v1_2_1 = four4.z;
-    let v1_3_1 = four4.w;
-    let at5 = in1_begun((i1 * 128 + i3_0 + i4_2 * 8) >> 2u);
-    let four6 = in1(at5);
-    let v1_0_2 = four6.x;
-    let v1_1_2 = four6.y;
-    let v1_2_2 = four6.z;
-    let v1_3_2 = four6.w;
-    let at7 = in1_begun((i1 * 128 + i3_0 + i4_3 * 8) >> 2u);
-    let four8 = in1(at7);
-    let v1_0_3 = four8.x;
-    let v1_1_3 = four8.y;
-    let v1_2_3 = four8.z;
-    let v1_3_3 = four8.w;
+    let at1 = in1_vector_index((i1 * 128 + i3_0 + i4_0 * 8) >> 2u);
+    let vec4_2 = in1(at1);
+    let v1_0_0 = vec4_2.x;
+    let v1_1_0 = vec4_2.y;
+    let v1_2_0 = vec4_2.z;
+    let v1_3_0 = vec4_2.w;
+    let at3 = in1_vector_index((i1 * 128 + i3_0 + i4_1 * 8) >> 2u);
+    let vec4_4 = in1(at3);
+    let v1_0_1 = vec4_4.x;
+    let v1_1_1 = vec4_4.y;
+    let v1_2_1 = vec4_4.z;
+    let v1_3_1 = vec4_4.w;
+    let at5 = in1_vector_index((i1 * 128 + i3_0 + i4_2 * 8) >> 2u);
+    let vec4_6 = in1(at5);
+    let v1_0_2 = vec4_6.x;
+    let v1_1_2 = vec4_6.y;
+    let v1_2_2 = vec4_6.z;
+    let v1_3_2 = vec4_6.w;
+    let at7 = in1_vector_index((i1 * 128 + i3_0 + i4_3 * 8) >> 2u);
+    let vec4_8 = in1(at7);
+    let v1_0_3 = vec4_8.x;
+    let v1_1_3 = vec4_8.y;
+    let v1_2_3 = vec4_8.z;
+    let v1_3_3 = vec4_8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v1_0_0, v1_1_0, v1_2_0, v1_3_0),
         vec4<Element>(v1_0_1, v1_1_1, v1_2_1, v1_3_1),
@@ -704,23 +707,27 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let at1 = (i1 * 128 + i2 * 8 + i3_0) >> 2u;
     out0(at1, v2_0, v2_1, v2_2, v2_3);
 }
+fn read_offsets() {
+    vec4_offset0 = i32(uniforms[1].x / 4u);
+    vec4_offset1 = i32(uniforms[1].y / 4u);
+}
 
-// Fours of rows in a workgroup's tile.
+// Vec4s of rows in a workgroup's tile.
 const BLOCKS = ROWS / 4;
 // Depths of a step: the lanes hold a block of four rows and four depths each.
 const STEP = 4 * LANES / BLOCKS;
-const COLUMNS = 4 * LANES * FOURS;
+const COLUMNS = 4 * LANES * VEC4S;
 
 // What loops carry is single numbers: software drivers keep a vector in one variable, of
 // which they read all for each number, and so compile it for longer.
-alias Four = array<Element, 4>;
-alias Sums = array<array<Four, FOURS>, ROWS>;
-alias Depths = array<array<array<vec4<Element>, 4>, FOURS>, STEP / 4>;
+alias Scalars4 = array<Element, 4>;
+alias Sums = array<array<Scalars4, VEC4S>, ROWS>;
+alias Depths = array<array<array<vec4<Element>, 4>, VEC4S>, STEP / 4>;
 
 // Adds what four depths contribute to a row: `x` is row `i` of the block that `lane` holds.
 fn take_in(sums: ptr<function, Sums>, b: ptr<function, Depths>, lane: i32, i: i32, x: vec4<Element>) {
     let row = lane % BLOCKS * 4 + i;
-    for (var q = 0; q < FOURS; q++) {
+    for (var q = 0; q < VEC4S; q++) {
         let y = (*b)[lane / BLOCKS][q];
         let own = &(*sums)[row][q];
         (*own)[0] = (*own)[0] + x.x * y[0].x + x.y * y[1].x + x.z * y[2].x + x.w * y[3].x;
@@ -736,14 +743,13 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
-    fours0 = i32(launch[1].x / 4u);
-    fours1 = i32(launch[1].y / 4u);
+    read_offsets();
     let tile = i32(group.y * groups.x + group.x);
     let row_tiles = (m() + ROWS - 1) / ROWS;
     let column_tiles = (n() + COLUMNS - 1) / COLUMNS;
     let lane = i32(own);
-    // One, which no compiler knows: drivers would write out the turns of a loop that
-    // they can count, and may compile one anew for each launch that counts to a launch word.
+    // One, which no compiler knows: drivers would write out the iterations of a loop that
+    // they can count, and may compile one anew for each launch that counts to a uniform.
     // Where there is no tile it is zero, and so no loop does anything: after a return,
     // software drivers would mask all that follows.
     let one = select(0, i32(min(groups.y, 1u)), tile < batches() * row_tiles * column_tiles);
@@ -756,13 +762,13 @@ fn main(
     var sums: Sums;
     let none = zero().x;
     for (var r = 0; r < ROWS; r++) {
-        for (var q = 0; q < FOURS; q++) { sums[r][q] = Four(none, none, none, none); }
+        for (var q = 0; q < VEC4S; q++) { sums[r][q] = Scalars4(none, none, none, none); }
     }
     var b: Depths;
     for (var depth = 0; depth < k() * one; depth += STEP) {
         let a = load_a(batch, row + lane % BLOCKS * 4, depth + lane / BLOCKS * 4);
         for (var d = 0; d < STEP / 4; d++) {
-            for (var q = 0; q < FOURS; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
+            for (var q = 0; q < VEC4S; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
         }
         for (var i = 0; i < 4; i++) {
             // The number of a broadcast's lane must be a constant.
@@ -781,7 +787,7 @@ fn main(
     // Sums move up and are stored from the first row, since what becomes of each would
     // else be written out.
     for (var r = 0; r < ROWS * one; r++) {
-        for (var q = 0; q < FOURS; q++) {
+        for (var q = 0; q < VEC4S; q++) {
             let own_column = column + q * LANES * 4;
             let x = sums[0][q];
             if (row + r < m() && own_column < n()) {

@@ -1,7 +1,7 @@
 // lt[40, 40]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn ordinal_f32(x: f32) -> i32 {
     let bits = bitcast<i32>(x);
@@ -16,16 +16,16 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<u32>;
 fn out0(quad: i32, a: bool, b: bool, c: bool, d: bool) {
@@ -39,7 +39,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 200) { return; }
     let point_first = point * 8;
@@ -52,16 +52,16 @@ fn main(
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
     let v0 = number_f32(0x00000000u /* 0.0 */);
-    let at1 = in0_begun((i1_0) >> 3u);
-    let eight2 = in0(at1);
-    let v1_0 = eight2.low.x;
-    let v1_1 = eight2.low.y;
-    let v1_2 = eight2.low.z;
-    let v1_3 = eight2.low.w;
-    let v1_4 = eight2.high.x;
-    let v1_5 = eight2.high.y;
-    let v1_6 = eight2.high.z;
-    let v1_7 = eight2.high.w;
+    let at1 = in0_vector_index((i1_0) >> 3u);
+    let vec8_2 = in0(at1);
+    let v1_0 = vec8_2.low.x;
+    let v1_1 = vec8_2.low.y;
+    let v1_2 = vec8_2.low.z;
+    let v1_3 = vec8_2.low.w;
+    let v1_4 = vec8_2.high.x;
+    let v1_5 = vec8_2.high.y;
+    let v1_6 = vec8_2.high.z;
+    let v1_7 = vec8_2.high.w;
     let v2_0 = less_f32(v0, v1_0);
     let v2_1 = less_f32(v0, v1_1);
     let v2_2 = less_f32(v0, v1_2);
@@ -76,12 +76,12 @@ fn main(
 }
 
 // attention[2, 40, 32]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
@@ -117,18 +117,18 @@ fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-var<private> fours0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + fours0;
+var<private> vec4_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec4_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<u32>;
 fn in1(quad: i32) -> vec4<bool> {
     let e = u32(quad);
     return vec4<bool>(((in1_0[e] >> 0u) & 0xffu) != 0u, ((in1_0[e] >> 8u) & 0xffu) != 0u, ((in1_0[e] >> 16u) & 0xffu) != 0u, ((in1_0[e] >> 24u) & 0xffu) != 0u);
 }
-var<private> fours1: i32;
-fn in1_begun(group: i32) -> i32 {
-    return group + fours1;
+var<private> vec4_offset1: i32;
+fn in1_vector_index(group: i32) -> i32 {
+    return group + vec4_offset1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -144,7 +144,7 @@ const COLUMNS = 8;
 const LANES = 8;
 const KEY_LANES = 8;
 const COLUMN_LANES = 2;
-const COLUMN_TURNS = 1;
+const COLUMN_PASSES = 1;
 const CAUSAL = false;
 const MASKED = true;
 fn scale() -> Element {
@@ -153,7 +153,7 @@ fn scale() -> Element {
 fn zero() -> vec4<Element> {
     return vec4<Element>(number_f32(0x00000000u /* 0.0 */));
 }
-fn nowhere() -> vec4<Element> {
+fn minus_infinity() -> vec4<Element> {
     return vec4<Element>(number_f32(0xff800000u /* -inf */));
 }
 fn load_q(batch: i32, depth: i32, row: i32) -> array<vec4<Element>, 4> {
@@ -170,30 +170,30 @@ fn load_q(batch: i32, depth: i32, row: i32) -> array<vec4<Element>, 4> {
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let at2 = in0_begun((i0 * 3840 + i1_0 * 96 + i2 * 8 + i5_0) >> 2u);
-    let four3 = in0(at2);
-    let v0_0_0 = four3.x;
-    let v0_0_1 = four3.y;
-    let v0_0_2 = four3.z;
-    let v0_0_3 = four3.w;
-    let at4 = in0_begun((i0 * 3840 + i1_1 * 96 + i2 * 8 + i5_0) >> 2u);
-    let four5 = in0(at4);
-    let v0_1_0 = four5.x;
-    let v0_1_1 = four5.y;
-    let v0_1_2 = four5.z;
-    let v0_1_3 = four5.w;
-    let at6 = in0_begun((i0 * 3840 + i1_2 * 96 + i2 * 8 + i5_0) >> 2u);
-    let four7 = in0(at6);
-    let v0_2_0 = four7.x;
-    let v0_2_1 = four7.y;
-    let v0_2_2 = four7.z;
-    let v0_2_3 = four7.w;
-    let at8 = in0_begun((i0 * 3840 + i1_3 * 96 + i2 * 8 + i5_0) >> 2u);
-    let four9 = in0(at8);
-    let v0_3_0 = four9.x;
-    let v0_3_1 = four9.y;
-    let v0_3_2 = four9.z;
-    let v0_3_3 = four9.w;
+    let at2 = in0_vector_index((i0 * 3840 + i1_0 * 96 + i2 * 8 + i5_0) >> 2u);
+    let vec4_3 = in0(at2);
+    let v0_0_0 = vec4_3.x;
+    let v0_0_1 = vec4_3.y;
+    let v0_0_2 = vec4_3.z;
+    let v0_0_3 = vec4_3.w;
+    let at4 = in0_vector_index((i0 * 3840 + i1_1 * 96 + i2 * 8 + i5_0) >> 2u);
+    let vec4_5 = in0(at4);
+    let v0_1_0 = vec4_5.x;
+    let v0_1_1 = vec4_5.y;
+    let v0_1_2 = vec4_5.z;
+    let v0_1_3 = vec4_5.w;
+    let at6 = in0_vector_index((i0 * 3840 + i1_2 * 96 + i2 * 8 + i5_0) >> 2u);
+    let vec4_7 = in0(at6);
+    let v0_2_0 = vec4_7.x;
+    let v0_2_1 = vec4_7.y;
+    let v0_2_2 = vec4_7.z;
+    let v0_2_3 = vec4_7.w;
+    let at8 = in0_vector_index((i0 * 3840 + i1_3 * 96 + i2 * 8 + i5_0) >> 2u);
+    let vec4_9 = in0(at8);
+    let v0_3_0 = vec4_9.x;
+    let v0_3_1 = vec4_9.y;
+    let v0_3_2 = vec4_9.z;
+    let v0_3_3 = vec4_9.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v0_0_0, v0_1_0, v0_2_0, v0_3_0),
         vec4<Element>(v0_0_1, v0_1_1, v0_2_1, v0_3_1),
@@ -215,30 +215,30 @@ fn load_k(batch: i32, key: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i5_1 = i5_0 + 1;
     let i5_2 = i5_0 + 2;
     let i5_3 = i5_0 + 3;
-    let at2 = in0_begun((i0 * 3840 + i2 * 8 + i4_0 * 96 + i5_0 + 32) >> 2u);
-    let four3 = in0(at2);
-    let v1_0_0 = four3.x;
-    let v1_0_1 = four3.y;
-    let v1_0_2 = four3.z;
-    let v1_0_3 = four3.w;
-    let at4 = in0_begun((i0 * 3840 + i2 * 8 + i4_1 * 96 + i5_0 + 32) >> 2u);
-    let four5 = in0(at4);
-    let v1_1_0 = four5.x;
-    let v1_1_1 = four5.y;
-    let v1_1_2 = four5.z;
-    let v1_1_3 = four5.w;
-    let at6 = in0_begun((i0 * 3840 + i2 * 8 + i4_2 * 96 + i5_0 + 32) >> 2u);
-    let four7 = in0(at6);
-    let v1_2_0 = four7.x;
-    let v1_2_1 = four7.y;
-    let v1_2_2 = four7.z;
-    let v1_2_3 = four7.w;
-    let at8 = in0_begun((i0 * 3840 + i2 * 8 + i4_3 * 96 + i5_0 + 32) >> 2u);
-    let four9 = in0(at8);
-    let v1_3_0 = four9.x;
-    let v1_3_1 = four9.y;
-    let v1_3_2 = four9.z;
-    let v1_3_3 = four9.w;
+    let at2 = in0_vector_index((i0 * 3840 + i2 * 8 + i4_0 * 96 + i5_0 + 32) >> 2u);
+    let vec4_3 = in0(at2);
+    let v1_0_0 = vec4_3.x;
+    let v1_0_1 = vec4_3.y;
+    let v1_0_2 = vec4_3.z;
+    let v1_0_3 = vec4_3.w;
+    let at4 = in0_vector_index((i0 * 3840 + i2 * 8 + i4_1 * 96 + i5_0 + 32) >> 2u);
+    let vec4_5 = in0(at4);
+    let v1_1_0 = vec4_5.x;
+    let v1_1_1 = vec4_5.y;
+    let v1_1_2 = vec4_5.z;
+    let v1_1_3 = vec4_5.w;
+    let at6 = in0_vector_index((i0 * 3840 + i2 * 8 + i4_2 * 96 + i5_0 + 32) >> 2u);
+    let vec4_7 = in0(at6);
+    let v1_2_0 = vec4_7.x;
+    let v1_2_1 = vec4_7.y;
+    let v1_2_2 = vec4_7.z;
+    let v1_2_3 = vec4_7.w;
+    let at8 = in0_vector_index((i0 * 3840 + i2 * 8 + i4_3 * 96 + i5_0 + 32) >> 2u);
+    let vec4_9 = in0(at8);
+    let v1_3_0 = vec4_9.x;
+    let v1_3_1 = vec4_9.y;
+    let v1_3_2 = vec4_9.z;
+    let v1_3_3 = vec4_9.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v1_0_0, v1_0_1, v1_0_2, v1_0_3),
         vec4<Element>(v1_1_0, v1_1_1, v1_1_2, v1_1_3),
@@ -260,30 +260,30 @@ fn load_v(batch: i32, column: i32, key: i32) -> array<vec4<Element>, 4> {
     let i4_1 = i4_0 + 1;
     let i4_2 = i4_0 + 2;
     let i4_3 = i4_0 + 3;
-    let at2 = in0_begun((i0 * 3840 + i2 * 8 + i3_0 + i4_0 * 96 + 64) >> 2u);
-    let four3 = in0(at2);
-    let v2_0_0 = four3.x;
-    let v2_1_0 = four3.y;
-    let v2_2_0 = four3.z;
-    let v2_3_0 = four3.w;
-    let at4 = in0_begun((i0 * 3840 + i2 * 8 + i3_0 + i4_1 * 96 + 64) >> 2u);
-    let four5 = in0(at4);
-    let v2_0_1 = four5.x;
-    let v2_1_1 = four5.y;
-    let v2_2_1 = four5.z;
-    let v2_3_1 = four5.w;
-    let at6 = in0_begun((i0 * 3840 + i2 * 8 + i3_0 + i4_2 * 96 + 64) >> 2u);
-    let four7 = in0(at6);
-    let v2_0_2 = four7.x;
-    let v2_1_2 = four7.y;
-    let v2_2_2 = four7.z;
-    let v2_3_2 = four7.w;
-    let at8 = in0_begun((i0 * 3840 + i2 * 8 + i3_0 + i4_3 * 96 + 64) >> 2u);
-    let four9 = in0(at8);
-    let v2_0_3 = four9.x;
-    let v2_1_3 = four9.y;
-    let v2_2_3 = four9.z;
-    let v2_3_3 = four9.w;
+    let at2 = in0_vector_index((i0 * 3840 + i2 * 8 + i3_0 + i4_0 * 96 + 64) >> 2u);
+    let vec4_3 = in0(at2);
+    let v2_0_0 = vec4_3.x;
+    let v2_1_0 = vec4_3.y;
+    let v2_2_0 = vec4_3.z;
+    let v2_3_0 = vec4_3.w;
+    let at4 = in0_vector_index((i0 * 3840 + i2 * 8 + i3_0 + i4_1 * 96 + 64) >> 2u);
+    let vec4_5 = in0(at4);
+    let v2_0_1 = vec4_5.x;
+    let v2_1_1 = vec4_5.y;
+    let v2_2_1 = vec4_5.z;
+    let v2_3_1 = vec4_5.w;
+    let at6 = in0_vector_index((i0 * 3840 + i2 * 8 + i3_0 + i4_2 * 96 + 64) >> 2u);
+    let vec4_7 = in0(at6);
+    let v2_0_2 = vec4_7.x;
+    let v2_1_2 = vec4_7.y;
+    let v2_2_2 = vec4_7.z;
+    let v2_3_2 = vec4_7.w;
+    let at8 = in0_vector_index((i0 * 3840 + i2 * 8 + i3_0 + i4_3 * 96 + 64) >> 2u);
+    let vec4_9 = in0(at8);
+    let v2_0_3 = vec4_9.x;
+    let v2_1_3 = vec4_9.y;
+    let v2_2_3 = vec4_9.z;
+    let v2_3_3 = vec4_9.w;
     let inside_0 = key + 0 < 40;
     let inside_1 = key + 1 < 40;
     let inside_2 = key + 2 < 40;
@@ -307,35 +307,35 @@ fn masked(batch: i32, key: i32, row: i32, x: array<vec4<Element>, 4>) -> array<v
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let at1 = in1_begun((i1_0 * 40 + i4_0) >> 2u);
-    let four2 = in1(at1);
-    let v3_0_0 = four2.x;
-    let v3_0_1 = four2.y;
-    let v3_0_2 = four2.z;
-    let v3_0_3 = four2.w;
-    let at3 = in1_begun((i1_1 * 40 + i4_0) >> 2u);
-    let four4 = in1(at3);
-    let v3_1_0 = four4.x;
-    let v3_1_1 = four4.y;
-    let v3_1_2 = four4.z;
-    let v3_1_3 = four4.w;
-    let at5 = in1_begun((i1_2 * 40 + i4_0) >> 2u);
-    let four6 = in1(at5);
-    let v3_2_0 = four6.x;
-    let v3_2_1 = four6.y;
-    let v3_2_2 = four6.z;
-    let v3_2_3 = four6.w;
-    let at7 = in1_begun((i1_3 * 40 + i4_0) >> 2u);
-    let four8 = in1(at7);
-    let v3_3_0 = four8.x;
-    let v3_3_1 = four8.y;
-    let v3_3_2 = four8.z;
-    let v3_3_3 = four8.w;
+    let at1 = in1_vector_index((i1_0 * 40 + i4_0) >> 2u);
+    let vec4_2 = in1(at1);
+    let v3_0_0 = vec4_2.x;
+    let v3_0_1 = vec4_2.y;
+    let v3_0_2 = vec4_2.z;
+    let v3_0_3 = vec4_2.w;
+    let at3 = in1_vector_index((i1_1 * 40 + i4_0) >> 2u);
+    let vec4_4 = in1(at3);
+    let v3_1_0 = vec4_4.x;
+    let v3_1_1 = vec4_4.y;
+    let v3_1_2 = vec4_4.z;
+    let v3_1_3 = vec4_4.w;
+    let at5 = in1_vector_index((i1_2 * 40 + i4_0) >> 2u);
+    let vec4_6 = in1(at5);
+    let v3_2_0 = vec4_6.x;
+    let v3_2_1 = vec4_6.y;
+    let v3_2_2 = vec4_6.z;
+    let v3_2_3 = vec4_6.w;
+    let at7 = in1_vector_index((i1_3 * 40 + i4_0) >> 2u);
+    let vec4_8 = in1(at7);
+    let v3_3_0 = vec4_8.x;
+    let v3_3_1 = vec4_8.y;
+    let v3_3_2 = vec4_8.z;
+    let v3_3_3 = vec4_8.w;
     return array<vec4<Element>, 4>(
-        vec4<Element>(select(nowhere().x, x[0][0], v3_0_0), select(nowhere().x, x[0][1], v3_1_0), select(nowhere().x, x[0][2], v3_2_0), select(nowhere().x, x[0][3], v3_3_0)),
-        vec4<Element>(select(nowhere().x, x[1][0], v3_0_1), select(nowhere().x, x[1][1], v3_1_1), select(nowhere().x, x[1][2], v3_2_1), select(nowhere().x, x[1][3], v3_3_1)),
-        vec4<Element>(select(nowhere().x, x[2][0], v3_0_2), select(nowhere().x, x[2][1], v3_1_2), select(nowhere().x, x[2][2], v3_2_2), select(nowhere().x, x[2][3], v3_3_2)),
-        vec4<Element>(select(nowhere().x, x[3][0], v3_0_3), select(nowhere().x, x[3][1], v3_1_3), select(nowhere().x, x[3][2], v3_2_3), select(nowhere().x, x[3][3], v3_3_3)),
+        vec4<Element>(select(minus_infinity().x, x[0][0], v3_0_0), select(minus_infinity().x, x[0][1], v3_1_0), select(minus_infinity().x, x[0][2], v3_2_0), select(minus_infinity().x, x[0][3], v3_3_0)),
+        vec4<Element>(select(minus_infinity().x, x[1][0], v3_0_1), select(minus_infinity().x, x[1][1], v3_1_1), select(minus_infinity().x, x[1][2], v3_2_1), select(minus_infinity().x, x[1][3], v3_3_1)),
+        vec4<Element>(select(minus_infinity().x, x[2][0], v3_0_2), select(minus_infinity().x, x[2][1], v3_1_2), select(minus_infinity().x, x[2][2], v3_2_2), select(minus_infinity().x, x[2][3], v3_3_2)),
+        vec4<Element>(select(minus_infinity().x, x[3][0], v3_0_3), select(minus_infinity().x, x[3][1], v3_1_3), select(minus_infinity().x, x[3][2], v3_2_3), select(minus_infinity().x, x[3][3], v3_3_3)),
     );
 }
 fn store_o(batch: i32, row: i32, column: i32, x: vec4<Element>) {
@@ -355,13 +355,17 @@ fn store_o(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let at2 = (i0 * 1280 + i1 * 32 + i2 * 8 + i3_0) >> 2u;
     out0(at2, v4_0, v4_1, v4_2, v4_3);
 }
+fn read_offsets() {
+    vec4_offset0 = i32(uniforms[1].x / 4u);
+    vec4_offset1 = i32(uniforms[1].y / 4u);
+}
 
 // Keys of a block, whose scores are computed before the first value is needed.
 const BLOCK = 4 * KEY_LANES;
 // Depths that the invocations hold of the block's keys at a time.
 const DEPTH_STEP = 4 * LANES / KEY_LANES;
 // Columns of the result that a workgroup computes.
-const WIDTH = 4 * COLUMN_LANES * COLUMN_TURNS;
+const WIDTH = 4 * COLUMN_LANES * COLUMN_PASSES;
 // Keys of which they hold a column's values at a time.
 const KEY_STEP = 4 * LANES / COLUMN_LANES;
 const HEIGHT = 4 * LANES;
@@ -369,21 +373,21 @@ const ROW_TILES = (ROWS + HEIGHT - 1) / HEIGHT;
 const COLUMN_TILES = (COLUMNS + WIDTH - 1) / WIDTH;
 const TILES = BATCHES * ROW_TILES * COLUMN_TILES;
 
-alias Four = array<vec4<Element>, 4>;
+alias Block4x4 = array<vec4<Element>, 4>;
 // The same, as single numbers: software drivers keep a vector that loops carry in one variable,
 // of which they read all for each number, and so compile it for longer.
-alias Apart = array<array<Element, 4>, 4>;
+alias ScalarBlock = array<array<Element, 4>, 4>;
 // By key and by column: an invocation's four queries.
-alias Scores = array<Apart, KEY_LANES>;
-alias Sums = array<Apart, COLUMN_LANES * COLUMN_TURNS>;
-alias Depths = array<Four, DEPTH_STEP / 4>;
-alias Powers = array<Four, KEY_STEP / 4>;
+alias Scores = array<ScalarBlock, KEY_LANES>;
+alias Sums = array<ScalarBlock, COLUMN_LANES * COLUMN_PASSES>;
+alias Depths = array<Block4x4, DEPTH_STEP / 4>;
+alias Weights = array<Block4x4, KEY_STEP / 4>;
 
-fn together(x: array<Element, 4>) -> vec4<Element> {
+fn as_vec4(x: array<Element, 4>) -> vec4<Element> {
     return vec4<Element>(x[0], x[1], x[2], x[3]);
 }
 
-fn apart(x: vec4<Element>) -> array<Element, 4> {
+fn as_array(x: vec4<Element>) -> array<Element, 4> {
     return array<Element, 4>(x.x, x.y, x.z, x.w);
 }
 
@@ -399,9 +403,9 @@ fn add_depths(scores: ptr<function, Scores>, q: ptr<function, Depths>, lane: i32
 }
 
 // Adds what four keys contribute to column `i` of the four that `lane` holds.
-fn add_keys(sums: ptr<function, Sums>, p: ptr<function, Powers>, turn: i32, lane: i32, i: i32, v: vec4<Element>) {
+fn add_keys(sums: ptr<function, Sums>, p: ptr<function, Weights>, pass_number: i32, lane: i32, i: i32, v: vec4<Element>) {
     let y = (*p)[lane / COLUMN_LANES];
-    let four = turn * COLUMN_LANES + lane % COLUMN_LANES;
+    let four = pass_number * COLUMN_LANES + lane % COLUMN_LANES;
     let own = &(*sums)[four][i];
     (*own)[0] = (*own)[0] + v.x * y[0].x + v.y * y[1].x + v.z * y[2].x + v.w * y[3].x;
     (*own)[1] = (*own)[1] + v.x * y[0].y + v.y * y[1].y + v.z * y[2].y + v.w * y[3].y;
@@ -411,7 +415,7 @@ fn add_keys(sums: ptr<function, Sums>, p: ptr<function, Powers>, turn: i32, lane
 
 // The number of a broadcast's lane must be a constant; a loop over turns
 // around these would not be written out, and so leave its sums in memory.
-fn take_keys(scores: ptr<function, Scores>, q: ptr<function, Depths>, own: Four) {
+fn take_keys(scores: ptr<function, Scores>, q: ptr<function, Depths>, own: Block4x4) {
     var k = own;
     for (var i = 0; i < 4; i++) {
         add_depths(scores, q, 0, i, subgroupBroadcast(k[i], 0u));
@@ -427,43 +431,43 @@ fn take_keys(scores: ptr<function, Scores>, q: ptr<function, Depths>, own: Four)
     }
 }
 
-fn take_values(sums: ptr<function, Sums>, p: ptr<function, Powers>, turn: i32, own: Four) {
+fn take_values(sums: ptr<function, Sums>, p: ptr<function, Weights>, pass_number: i32, own: Block4x4) {
     var v = own;
     for (var i = 0; i < 4; i++) {
-        add_keys(sums, p, turn, 0, i, subgroupBroadcast(v[i], 0u));
-        add_keys(sums, p, turn, 1, i, subgroupBroadcast(v[i], 1u));
-        add_keys(sums, p, turn, 2, i, subgroupBroadcast(v[i], 2u));
-        add_keys(sums, p, turn, 3, i, subgroupBroadcast(v[i], 3u));
+        add_keys(sums, p, pass_number, 0, i, subgroupBroadcast(v[i], 0u));
+        add_keys(sums, p, pass_number, 1, i, subgroupBroadcast(v[i], 1u));
+        add_keys(sums, p, pass_number, 2, i, subgroupBroadcast(v[i], 2u));
+        add_keys(sums, p, pass_number, 3, i, subgroupBroadcast(v[i], 3u));
         if (LANES > 4) {
-            add_keys(sums, p, turn, 4 % LANES, i, subgroupBroadcast(v[i], 4u));
-            add_keys(sums, p, turn, 5 % LANES, i, subgroupBroadcast(v[i], 5u));
-            add_keys(sums, p, turn, 6 % LANES, i, subgroupBroadcast(v[i], 6u));
-            add_keys(sums, p, turn, 7 % LANES, i, subgroupBroadcast(v[i], 7u));
+            add_keys(sums, p, pass_number, 4 % LANES, i, subgroupBroadcast(v[i], 4u));
+            add_keys(sums, p, pass_number, 5 % LANES, i, subgroupBroadcast(v[i], 5u));
+            add_keys(sums, p, pass_number, 6 % LANES, i, subgroupBroadcast(v[i], 6u));
+            add_keys(sums, p, pass_number, 7 % LANES, i, subgroupBroadcast(v[i], 7u));
         }
     }
 }
 
-fn powers(x: vec4<Element>) -> vec4<Element> {
+fn exponentials(x: vec4<Element>) -> vec4<Element> {
     return vec4<Element>(exp_f32(x.x), exp_f32(x.y), exp_f32(x.z), exp_f32(x.w));
 }
 
 // Hides the scores of keys that a query does not look at; gives the largest of those
 // left, or `most`.
-fn hide(batch: i32, key: i32, row: i32, fours: i32, own: ptr<function, Scores>, most: vec4<Element>) -> vec4<Element> {
+fn apply_mask(batch: i32, key: i32, row: i32, fours: i32, own: ptr<function, Scores>, running_max: vec4<Element>) -> vec4<Element> {
     var scores = *own;
-    var largest = most;
+    var largest = running_max;
     let last_of_row = row + vec4<i32>(0, 1, 2, 3);
     let last = min(vec4<i32>(KEYS - 1), select(vec4<i32>(KEYS - 1), last_of_row, vec4<bool>(CAUSAL)));
     for (var t = 0; t < fours; t++) {
-        var x: Four;
-        for (var i = 0; i < 4; i++) { x[i] = together(scores[0][i]); }
+        var x: Block4x4;
+        for (var i = 0; i < 4; i++) { x[i] = as_vec4(scores[0][i]); }
         x = masked(batch, key + 4 * t, row, x);
         for (var i = 0; i < 4; i++) {
-            x[i] = select(nowhere(), x[i], vec4<i32>(key + 4 * t + i) <= last);
+            x[i] = select(minus_infinity(), x[i], vec4<i32>(key + 4 * t + i) <= last);
             largest = max(largest, x[i]);
         }
         for (var i = 0; i < KEY_LANES - 1; i++) { scores[i] = scores[i + 1]; }
-        scores[KEY_LANES - 1] = Apart(apart(x[0]), apart(x[1]), apart(x[2]), apart(x[3]));
+        scores[KEY_LANES - 1] = ScalarBlock(as_array(x[0]), as_array(x[1]), as_array(x[2]), as_array(x[3]));
     }
     *own = scores;
     return largest;
@@ -475,11 +479,10 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
-    fours0 = i32(launch[1].x / 4u);
-    fours1 = i32(launch[1].y / 4u);
+    read_offsets();
     let tile = i32(group.y * groups.x + group.x);
     let lane = i32(own);
-    // One, which no compiler knows: drivers would write out the turns of loops that
+    // One, which no compiler knows: drivers would write out the iterations of loops that
     // they can count. So values that a loop takes one after the other move up meanwhile.
     // Where there is no tile it is zero, and so no loop does anything: after a return,
     // software drivers would mask all that follows.
@@ -490,17 +493,17 @@ fn main(
     let batch = tile / (COLUMN_TILES * ROW_TILES);
     let row = first + lane * 4;
     var sums: Sums;
-    for (var c = 0; c < COLUMN_LANES * COLUMN_TURNS; c++) {
-        for (var i = 0; i < 4; i++) { sums[c][i] = apart(zero()); }
+    for (var c = 0; c < COLUMN_LANES * COLUMN_PASSES; c++) {
+        for (var i = 0; i < 4; i++) { sums[c][i] = as_array(zero()); }
     }
     // The largest score so far, from the least finite number on, so that
     // differences are numbers; and the sum of powers relative to it.
-    var most = vec4<Element>(-3.4028235e38);
-    var total = zero();
+    var running_max = vec4<Element>(-3.4028235e38);
+    var running_sum = zero();
     // Zero at the start of each block.
     var scores: Scores;
     for (var t = 0; t < KEY_LANES; t++) {
-        for (var i = 0; i < 4; i++) { scores[t][i] = apart(zero()); }
+        for (var i = 0; i < 4; i++) { scores[t][i] = as_array(zero()); }
     }
     // No query of the tile looks beyond the last one's own place.
     let end = select(KEYS, min(KEYS, first + HEIGHT), CAUSAL) * one;
@@ -514,48 +517,48 @@ fn main(
             }
             take_keys(&scores, &q, load_k(batch, key + lane % KEY_LANES * 4, depth + lane / KEY_LANES * 4));
         }
-        var largest = most;
+        var largest = running_max;
         for (var t = 0; t < KEY_LANES; t++) {
-            for (var i = 0; i < 4; i++) { largest = max(largest, together(scores[t][i])); }
+            for (var i = 0; i < 4; i++) { largest = max(largest, as_vec4(scores[t][i])); }
         }
         if (MASKED || (KEYS % BLOCK != 0 && key + BLOCK > KEYS) || (CAUSAL && key + BLOCK > first + 1)) {
-            largest = hide(batch, key, row, KEY_LANES * one, &scores, most);
+            largest = apply_mask(batch, key, row, KEY_LANES * one, &scores, running_max);
         }
-        let shrink = powers(most - largest);
-        most = largest;
-        total = total * shrink;
-        for (var c = 0; c < COLUMN_LANES * COLUMN_TURNS; c++) {
-            for (var i = 0; i < 4; i++) { sums[c][i] = apart(together(sums[c][i]) * shrink); }
+        let rescale = exponentials(running_max - largest);
+        running_max = largest;
+        running_sum = running_sum * rescale;
+        for (var c = 0; c < COLUMN_LANES * COLUMN_PASSES; c++) {
+            for (var i = 0; i < 4; i++) { sums[c][i] = as_array(as_vec4(sums[c][i]) * rescale); }
         }
         for (var t = 0; t < BLOCK * one; t += KEY_STEP) {
-            var p: Powers;
+            var p: Weights;
             for (var d = 0; d < KEY_STEP / 4; d++) {
                 for (var i = 0; i < 4; i++) {
-                    p[d][i] = powers(together(scores[d][i]) - most);
-                    total = total + p[d][i];
+                    p[d][i] = exponentials(as_vec4(scores[d][i]) - running_max);
+                    running_sum = running_sum + p[d][i];
                 }
             }
             let own_key = key + t + lane / COLUMN_LANES * 4;
             let own_column = column + lane % COLUMN_LANES * 4;
             take_values(&sums, &p, 0, load_v(batch, own_column, own_key));
-            if (COLUMN_TURNS > 1) {
-                take_values(&sums, &p, 1 % COLUMN_TURNS, load_v(batch, own_column + 4 * COLUMN_LANES, own_key));
+            if (COLUMN_PASSES > 1) {
+                take_values(&sums, &p, 1 % COLUMN_PASSES, load_v(batch, own_column + 4 * COLUMN_LANES, own_key));
             }
             for (var i = 0; i < KEY_LANES - KEY_STEP / 4; i++) { scores[i] = scores[i + KEY_STEP / 4]; }
             for (var i = KEY_LANES - KEY_STEP / 4; i < KEY_LANES; i++) {
-                scores[i] = Apart(apart(zero()), apart(zero()), apart(zero()), apart(zero()));
+                scores[i] = ScalarBlock(as_array(zero()), as_array(zero()), as_array(zero()), as_array(zero()));
             }
         }
     }
     // Where only a mask leaves nothing to look at, the result is zero.
-    let none = vec4<bool>(MASKED) & (bitcast<vec4<u32>>(total) == vec4<u32>());
-    let part = select(1.0 / total, vec4<Element>(), none);
+    let none = vec4<bool>(MASKED) & (bitcast<vec4<u32>>(running_sum) == vec4<u32>());
+    let part = select(1.0 / running_sum, vec4<Element>(), none);
     for (var c = 0; c < WIDTH * one; c += 4) {
         for (var i = 0; i < 4; i++) {
             let x = vec4<Element>(sums[0][0][i], sums[0][1][i], sums[0][2][i], sums[0][3][i]) * part[i];
             if (row + i < ROWS && column + c < COLUMNS) { store_o(batch, row + i, column + c, x); }
         }
-        for (var i = 0; i < COLUMN_LANES * COLUMN_TURNS - 1; i++) { sums[i] = sums[i + 1]; }
+        for (var i = 0; i < COLUMN_LANES * COLUMN_PASSES - 1; i++) { sums[i] = sums[i + 1]; }
     }
 }
 

@@ -1,16 +1,16 @@
 // sum_div_add_sqrt_reciprocal_mul[8, 4, 6, 6]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
 fn negate_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ launch[0].x));
+    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ uniforms[0].x));
 }
 fn subtract_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + negate_f32(y));
@@ -41,9 +41,9 @@ fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-var<private> fours0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + fours0;
+var<private> vec4_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec4_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -60,7 +60,7 @@ fn main(
     @builtin(subgroup_size) subgroup_size: u32,
     @builtin(subgroup_invocation_id) own_lane: u32,
 ) {
-    fours0 = i32(launch[1].x / 4u);
+    vec4_offset0 = i32(uniforms[1].x / 4u);
     let point = i32(group.y * groups.x + group.x);
     let lane = i32(own_subgroup * subgroup_size + own_lane);
     if (point >= 4) { return; }
@@ -86,12 +86,12 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let at4 = in0_begun((i0 * 144 + i1 * 36 + i3_0) >> 2u);
-            let four5 = in0(at4);
-            let v0_0 = four5.x;
-            let v0_1 = four5.y;
-            let v0_2 = four5.z;
-            let v0_3 = four5.w;
+            let at4 = in0_vector_index((i0 * 144 + i1 * 36 + i3_0) >> 2u);
+            let vec4_5 = in0(at4);
+            let v0_0 = vec4_5.x;
+            let v0_1 = vec4_5.y;
+            let v0_2 = vec4_5.z;
+            let v0_3 = vec4_5.w;
             cached_v0_0[0] = v0_0;
             cached_v0_1[0] = v0_1;
             cached_v0_2[0] = v0_2;
@@ -106,12 +106,12 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let at7 = in0_begun((i0 * 144 + i1 * 36 + i3_0) >> 2u);
-            let four8 = in0(at7);
-            let v0_0 = four8.x;
-            let v0_1 = four8.y;
-            let v0_2 = four8.z;
-            let v0_3 = four8.w;
+            let at7 = in0_vector_index((i0 * 144 + i1 * 36 + i3_0) >> 2u);
+            let vec4_8 = in0(at7);
+            let v0_0 = vec4_8.x;
+            let v0_1 = vec4_8.y;
+            let v0_2 = vec4_8.z;
+            let v0_3 = vec4_8.w;
             cached_v0_0[1] = v0_0;
             cached_v0_1[1] = v0_1;
             cached_v0_2[1] = v0_2;
@@ -126,12 +126,12 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let at10 = in0_begun((i0 * 144 + i1 * 36 + i3_0) >> 2u);
-            let four11 = in0(at10);
-            let v0_0 = four11.x;
-            let v0_1 = four11.y;
-            let v0_2 = four11.z;
-            let v0_3 = four11.w;
+            let at10 = in0_vector_index((i0 * 144 + i1 * 36 + i3_0) >> 2u);
+            let vec4_11 = in0(at10);
+            let v0_0 = vec4_11.x;
+            let v0_1 = vec4_11.y;
+            let v0_2 = vec4_11.z;
+            let v0_3 = vec4_11.w;
             cached_v0_0[2] = v0_0;
             cached_v0_1[2] = v0_1;
             cached_v0_2[2] = v0_2;
@@ -146,12 +146,12 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let at13 = in0_begun((i0 * 144 + i1 * 36 + i3_0) >> 2u);
-            let four14 = in0(at13);
-            let v0_0 = four14.x;
-            let v0_1 = four14.y;
-            let v0_2 = four14.z;
-            let v0_3 = four14.w;
+            let at13 = in0_vector_index((i0 * 144 + i1 * 36 + i3_0) >> 2u);
+            let vec4_14 = in0(at13);
+            let v0_0 = vec4_14.x;
+            let v0_1 = vec4_14.y;
+            let v0_2 = vec4_14.z;
+            let v0_3 = vec4_14.w;
             cached_v0_0[3] = v0_0;
             cached_v0_1[3] = v0_1;
             cached_v0_2[3] = v0_2;
@@ -166,12 +166,12 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let at16 = in0_begun((i0 * 144 + i1 * 36 + i3_0) >> 2u);
-            let four17 = in0(at16);
-            let v0_0 = four17.x;
-            let v0_1 = four17.y;
-            let v0_2 = four17.z;
-            let v0_3 = four17.w;
+            let at16 = in0_vector_index((i0 * 144 + i1 * 36 + i3_0) >> 2u);
+            let vec4_17 = in0(at16);
+            let v0_0 = vec4_17.x;
+            let v0_1 = vec4_17.y;
+            let v0_2 = vec4_17.z;
+            let v0_3 = vec4_17.w;
             cached_v0_0[4] = v0_0;
             cached_v0_1[4] = v0_1;
             cached_v0_2[4] = v0_2;
@@ -186,12 +186,12 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let at19 = in0_begun((i0 * 144 + i1 * 36 + i3_0) >> 2u);
-            let four20 = in0(at19);
-            let v0_0 = four20.x;
-            let v0_1 = four20.y;
-            let v0_2 = four20.z;
-            let v0_3 = four20.w;
+            let at19 = in0_vector_index((i0 * 144 + i1 * 36 + i3_0) >> 2u);
+            let vec4_20 = in0(at19);
+            let v0_0 = vec4_20.x;
+            let v0_1 = vec4_20.y;
+            let v0_2 = vec4_20.z;
+            let v0_3 = vec4_20.w;
             cached_v0_0[5] = v0_0;
             cached_v0_1[5] = v0_1;
             cached_v0_2[5] = v0_2;
@@ -206,12 +206,12 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let at22 = in0_begun((i0 * 144 + i1 * 36 + i3_0) >> 2u);
-            let four23 = in0(at22);
-            let v0_0 = four23.x;
-            let v0_1 = four23.y;
-            let v0_2 = four23.z;
-            let v0_3 = four23.w;
+            let at22 = in0_vector_index((i0 * 144 + i1 * 36 + i3_0) >> 2u);
+            let vec4_23 = in0(at22);
+            let v0_0 = vec4_23.x;
+            let v0_1 = vec4_23.y;
+            let v0_2 = vec4_23.z;
+            let v0_3 = vec4_23.w;
             cached_v0_0[6] = v0_0;
             cached_v0_1[6] = v0_1;
             cached_v0_2[6] = v0_2;
@@ -226,12 +226,12 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let at25 = in0_begun((i0 * 144 + i1 * 36 + i3_0) >> 2u);
-            let four26 = in0(at25);
-            let v0_0 = four26.x;
-            let v0_1 = four26.y;
-            let v0_2 = four26.z;
-            let v0_3 = four26.w;
+            let at25 = in0_vector_index((i0 * 144 + i1 * 36 + i3_0) >> 2u);
+            let vec4_26 = in0(at25);
+            let v0_0 = vec4_26.x;
+            let v0_1 = vec4_26.y;
+            let v0_2 = vec4_26.z;
+            let v0_3 = vec4_26.w;
             cached_v0_0[7] = v0_0;
             cached_v0_1[7] = v0_1;
             cached_v0_2[7] = v0_2;
@@ -247,12 +247,12 @@ fn main(
                 let i3_1 = i3_0 + 1;
                 let i3_2 = i3_0 + 2;
                 let i3_3 = i3_0 + 3;
-                let at28 = in0_begun((i0 * 144 + i1 * 36 + i3_0) >> 2u);
-                let four29 = in0(at28);
-                let v0_0 = four29.x;
-                let v0_1 = four29.y;
-                let v0_2 = four29.z;
-                let v0_3 = four29.w;
+                let at28 = in0_vector_index((i0 * 144 + i1 * 36 + i3_0) >> 2u);
+                let vec4_29 = in0(at28);
+                let v0_0 = vec4_29.x;
+                let v0_1 = vec4_29.y;
+                let v0_2 = vec4_29.z;
+                let v0_3 = vec4_29.w;
                 cached_v0_0[8] = v0_0;
                 cached_v0_1[8] = v0_1;
                 cached_v0_2[8] = v0_2;
@@ -269,12 +269,12 @@ fn main(
                 let i3_1 = i3_0 + 1;
                 let i3_2 = i3_0 + 2;
                 let i3_3 = i3_0 + 3;
-                let at31 = in0_begun((i0 * 144 + i1 * 36 + i3_0) >> 2u);
-                let four32 = in0(at31);
-                let v0_0 = four32.x;
-                let v0_1 = four32.y;
-                let v0_2 = four32.z;
-                let v0_3 = four32.w;
+                let at31 = in0_vector_index((i0 * 144 + i1 * 36 + i3_0) >> 2u);
+                let vec4_32 = in0(at31);
+                let v0_0 = vec4_32.x;
+                let v0_1 = vec4_32.y;
+                let v0_2 = vec4_32.z;
+                let v0_3 = vec4_32.w;
                 cached_v0_0[9] = v0_0;
                 cached_v0_1[9] = v0_1;
                 cached_v0_2[9] = v0_2;
@@ -291,12 +291,12 @@ fn main(
                 let i3_1 = i3_0 + 1;
                 let i3_2 = i3_0 + 2;
                 let i3_3 = i3_0 + 3;
-                let at34 = in0_begun((i0 * 144 + i1 * 36 + i3_0) >> 2u);
-                let four35 = in0(at34);
-                let v0_0 = four35.x;
-                let v0_1 = four35.y;
-                let v0_2 = four35.z;
-                let v0_3 = four35.w;
+                let at34 = in0_vector_index((i0 * 144 + i1 * 36 + i3_0) >> 2u);
+                let vec4_35 = in0(at34);
+                let v0_0 = vec4_35.x;
+                let v0_1 = vec4_35.y;
+                let v0_2 = vec4_35.z;
+                let v0_3 = vec4_35.w;
                 cached_v0_0[10] = v0_0;
                 cached_v0_1[10] = v0_1;
                 cached_v0_2[10] = v0_2;
@@ -313,12 +313,12 @@ fn main(
                 let i3_1 = i3_0 + 1;
                 let i3_2 = i3_0 + 2;
                 let i3_3 = i3_0 + 3;
-                let at37 = in0_begun((i0 * 144 + i1 * 36 + i3_0) >> 2u);
-                let four38 = in0(at37);
-                let v0_0 = four38.x;
-                let v0_1 = four38.y;
-                let v0_2 = four38.z;
-                let v0_3 = four38.w;
+                let at37 = in0_vector_index((i0 * 144 + i1 * 36 + i3_0) >> 2u);
+                let vec4_38 = in0(at37);
+                let v0_0 = vec4_38.x;
+                let v0_1 = vec4_38.y;
+                let v0_2 = vec4_38.z;
+                let v0_3 = vec4_38.w;
                 cached_v0_0[11] = v0_0;
                 cached_v0_1[11] = v0_1;
                 cached_v0_2[11] = v0_2;

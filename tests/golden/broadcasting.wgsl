@@ -1,7 +1,7 @@
 // mul_add[8, 4, 16]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
@@ -19,33 +19,33 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<f32>;
-var<private> start1: u32;
+var<private> offset1: u32;
 fn in1(at: i32) -> f32 {
-    let e = u32(at) + start1;
+    let e = u32(at) + offset1;
     return in1_0[e];
 }
 @group(0) @binding(3) var<storage, read_write> in2_0: array<vec4<u64>>;
-fn in2(eighth: i32) -> Eight_f32 {
+fn in2(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in2_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights2: i32;
-fn in2_begun(group: i32) -> i32 {
-    return group + eights2;
+var<private> vec8_offset2: i32;
+fn in2_vector_index(group: i32) -> i32 {
+    return group + vec8_offset2;
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
@@ -59,9 +59,9 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
-    start1 = launch[1].y;
-    eights2 = i32(launch[1].z / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
+    offset1 = uniforms[1].y;
+    vec8_offset2 = i32(uniforms[1].z / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let point_first = point * 8;
@@ -77,16 +77,16 @@ fn main(
     let i2_5 = i2_0 + 5;
     let i2_6 = i2_0 + 6;
     let i2_7 = i2_0 + 7;
-    let at3 = in0_begun((i0 * 16 + i2_0) >> 3u);
-    let eight4 = in0(at3);
-    let v0_0 = eight4.low.x;
-    let v0_1 = eight4.low.y;
-    let v0_2 = eight4.low.z;
-    let v0_3 = eight4.low.w;
-    let v0_4 = eight4.high.x;
-    let v0_5 = eight4.high.y;
-    let v0_6 = eight4.high.z;
-    let v0_7 = eight4.high.w;
+    let at3 = in0_vector_index((i0 * 16 + i2_0) >> 3u);
+    let vec8_4 = in0(at3);
+    let v0_0 = vec8_4.low.x;
+    let v0_1 = vec8_4.low.y;
+    let v0_2 = vec8_4.low.z;
+    let v0_3 = vec8_4.low.w;
+    let v0_4 = vec8_4.high.x;
+    let v0_5 = vec8_4.high.y;
+    let v0_6 = vec8_4.high.z;
+    let v0_7 = vec8_4.high.w;
     let v1 = in1(i1);
     let v2_0 = multiply_f32(v0_0, v1);
     let v2_1 = multiply_f32(v0_1, v1);
@@ -96,16 +96,16 @@ fn main(
     let v2_5 = multiply_f32(v0_5, v1);
     let v2_6 = multiply_f32(v0_6, v1);
     let v2_7 = multiply_f32(v0_7, v1);
-    let at5 = in2_begun((i2_0) >> 3u);
-    let eight6 = in2(at5);
-    let v3_0 = eight6.low.x;
-    let v3_1 = eight6.low.y;
-    let v3_2 = eight6.low.z;
-    let v3_3 = eight6.low.w;
-    let v3_4 = eight6.high.x;
-    let v3_5 = eight6.high.y;
-    let v3_6 = eight6.high.z;
-    let v3_7 = eight6.high.w;
+    let at5 = in2_vector_index((i2_0) >> 3u);
+    let vec8_6 = in2(at5);
+    let v3_0 = vec8_6.low.x;
+    let v3_1 = vec8_6.low.y;
+    let v3_2 = vec8_6.low.z;
+    let v3_3 = vec8_6.low.w;
+    let v3_4 = vec8_6.high.x;
+    let v3_5 = vec8_6.high.y;
+    let v3_6 = vec8_6.high.z;
+    let v3_7 = vec8_6.high.w;
     let v4_0 = add_f32(v2_0, v3_0);
     let v4_1 = add_f32(v2_1, v3_1);
     let v4_2 = add_f32(v2_2, v3_2);

@@ -1,10 +1,10 @@
 // max_sum_sub_exp_reciprocal_mul[16, 16]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
@@ -13,7 +13,7 @@ fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
 fn negate_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ launch[0].x));
+    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ uniforms[0].x));
 }
 fn subtract_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + negate_f32(y));
@@ -58,16 +58,16 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
@@ -81,7 +81,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
     let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 16) { return; }
@@ -116,16 +116,16 @@ fn main(
         let v4_5 = (v0_5 < v3);
         let v4_6 = (v0_6 < v3);
         let v4_7 = (v0_7 < v3);
-        let at2 = in0_begun((i0 * 16 + i1_0) >> 3u);
-        let eight3 = in0(at2);
-        let v5_0 = eight3.low.x;
-        let v5_1 = eight3.low.y;
-        let v5_2 = eight3.low.z;
-        let v5_3 = eight3.low.w;
-        let v5_4 = eight3.high.x;
-        let v5_5 = eight3.high.y;
-        let v5_6 = eight3.high.z;
-        let v5_7 = eight3.high.w;
+        let at2 = in0_vector_index((i0 * 16 + i1_0) >> 3u);
+        let vec8_3 = in0(at2);
+        let v5_0 = vec8_3.low.x;
+        let v5_1 = vec8_3.low.y;
+        let v5_2 = vec8_3.low.z;
+        let v5_3 = vec8_3.low.w;
+        let v5_4 = vec8_3.high.x;
+        let v5_5 = vec8_3.high.y;
+        let v5_6 = vec8_3.high.z;
+        let v5_7 = vec8_3.high.w;
         let v7_0 = select(v6, v5_0, v4_0);
         let v7_1 = select(v6, v5_1, v4_1);
         let v7_2 = select(v6, v5_2, v4_2);
@@ -170,16 +170,16 @@ fn main(
         let v4_5 = (v0_5 < v3);
         let v4_6 = (v0_6 < v3);
         let v4_7 = (v0_7 < v3);
-        let at5 = in0_begun((i0 * 16 + i1_0) >> 3u);
-        let eight6 = in0(at5);
-        let v5_0 = eight6.low.x;
-        let v5_1 = eight6.low.y;
-        let v5_2 = eight6.low.z;
-        let v5_3 = eight6.low.w;
-        let v5_4 = eight6.high.x;
-        let v5_5 = eight6.high.y;
-        let v5_6 = eight6.high.z;
-        let v5_7 = eight6.high.w;
+        let at5 = in0_vector_index((i0 * 16 + i1_0) >> 3u);
+        let vec8_6 = in0(at5);
+        let v5_0 = vec8_6.low.x;
+        let v5_1 = vec8_6.low.y;
+        let v5_2 = vec8_6.low.z;
+        let v5_3 = vec8_6.low.w;
+        let v5_4 = vec8_6.high.x;
+        let v5_5 = vec8_6.high.y;
+        let v5_6 = vec8_6.high.z;
+        let v5_7 = vec8_6.high.w;
         let v7_0 = select(v6, v5_0, v4_0);
         let v7_1 = select(v6, v5_1, v4_1);
         let v7_2 = select(v6, v5_2, v4_2);
@@ -233,16 +233,16 @@ fn main(
         let v4_5 = (v0_5 < v3);
         let v4_6 = (v0_6 < v3);
         let v4_7 = (v0_7 < v3);
-        let at7 = in0_begun((i0 * 16 + i1_0) >> 3u);
-        let eight8 = in0(at7);
-        let v5_0 = eight8.low.x;
-        let v5_1 = eight8.low.y;
-        let v5_2 = eight8.low.z;
-        let v5_3 = eight8.low.w;
-        let v5_4 = eight8.high.x;
-        let v5_5 = eight8.high.y;
-        let v5_6 = eight8.high.z;
-        let v5_7 = eight8.high.w;
+        let at7 = in0_vector_index((i0 * 16 + i1_0) >> 3u);
+        let vec8_8 = in0(at7);
+        let v5_0 = vec8_8.low.x;
+        let v5_1 = vec8_8.low.y;
+        let v5_2 = vec8_8.low.z;
+        let v5_3 = vec8_8.low.w;
+        let v5_4 = vec8_8.high.x;
+        let v5_5 = vec8_8.high.y;
+        let v5_6 = vec8_8.high.z;
+        let v5_7 = vec8_8.high.w;
         let v7_0 = select(v6, v5_0, v4_0);
         let v7_1 = select(v6, v5_1, v4_1);
         let v7_2 = select(v6, v5_2, v4_2);

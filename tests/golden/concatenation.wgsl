@@ -1,10 +1,10 @@
 // lt_where_mul[10, 8]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
@@ -22,27 +22,27 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<u64>>;
-fn in1(eighth: i32) -> Eight_f32 {
+fn in1(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in1_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights1: i32;
-fn in1_begun(group: i32) -> i32 {
-    return group + eights1;
+var<private> vec8_offset1: i32;
+fn in1_vector_index(group: i32) -> i32 {
+    return group + vec8_offset1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
@@ -56,8 +56,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
-    eights1 = i32(launch[1].y / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
+    vec8_offset1 = i32(uniforms[1].y / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 10) { return; }
     let point_first = point * 8;
@@ -74,15 +74,15 @@ fn main(
     let v2 = ((i0) < (4));
     let v3 = (i0 < 4);
     let v4 = number_f32(0x00000000u /* 0.0 */);
-    let eight2 = in0(in0_begun((select(0, i0 * 8 + i1_0, (i0 < 4))) >> 3u));
-    let v5_0 = select(number_f32(0x00000000u /* 0.0 */), eight2.low.x, (i0 < 4));
-    let v5_1 = select(number_f32(0x00000000u /* 0.0 */), eight2.low.y, (i0 < 4));
-    let v5_2 = select(number_f32(0x00000000u /* 0.0 */), eight2.low.z, (i0 < 4));
-    let v5_3 = select(number_f32(0x00000000u /* 0.0 */), eight2.low.w, (i0 < 4));
-    let v5_4 = select(number_f32(0x00000000u /* 0.0 */), eight2.high.x, (i0 < 4));
-    let v5_5 = select(number_f32(0x00000000u /* 0.0 */), eight2.high.y, (i0 < 4));
-    let v5_6 = select(number_f32(0x00000000u /* 0.0 */), eight2.high.z, (i0 < 4));
-    let v5_7 = select(number_f32(0x00000000u /* 0.0 */), eight2.high.w, (i0 < 4));
+    let vec8_2 = in0(in0_vector_index((select(0, i0 * 8 + i1_0, (i0 < 4))) >> 3u));
+    let v5_0 = select(number_f32(0x00000000u /* 0.0 */), vec8_2.low.x, (i0 < 4));
+    let v5_1 = select(number_f32(0x00000000u /* 0.0 */), vec8_2.low.y, (i0 < 4));
+    let v5_2 = select(number_f32(0x00000000u /* 0.0 */), vec8_2.low.z, (i0 < 4));
+    let v5_3 = select(number_f32(0x00000000u /* 0.0 */), vec8_2.low.w, (i0 < 4));
+    let v5_4 = select(number_f32(0x00000000u /* 0.0 */), vec8_2.high.x, (i0 < 4));
+    let v5_5 = select(number_f32(0x00000000u /* 0.0 */), vec8_2.high.y, (i0 < 4));
+    let v5_6 = select(number_f32(0x00000000u /* 0.0 */), vec8_2.high.z, (i0 < 4));
+    let v5_7 = select(number_f32(0x00000000u /* 0.0 */), vec8_2.high.w, (i0 < 4));
     let v6 = number_f32(0x3f800000u /* 1.0 */);
     let v7_0 = add_f32(v5_0, v6);
     let v7_1 = add_f32(v5_1, v6);
@@ -100,15 +100,15 @@ fn main(
     let v8_5 = select(v4, v7_5, v3);
     let v8_6 = select(v4, v7_6, v3);
     let v8_7 = select(v4, v7_7, v3);
-    let eight3 = in1(in1_begun((select(0, i0 * 8 + i1_0 + (-32), (i0 + (-4) >= 0))) >> 3u));
-    let v10_0 = select(number_f32(0x00000000u /* 0.0 */), eight3.low.x, (i0 + (-4) >= 0));
-    let v10_1 = select(number_f32(0x00000000u /* 0.0 */), eight3.low.y, (i0 + (-4) >= 0));
-    let v10_2 = select(number_f32(0x00000000u /* 0.0 */), eight3.low.z, (i0 + (-4) >= 0));
-    let v10_3 = select(number_f32(0x00000000u /* 0.0 */), eight3.low.w, (i0 + (-4) >= 0));
-    let v10_4 = select(number_f32(0x00000000u /* 0.0 */), eight3.high.x, (i0 + (-4) >= 0));
-    let v10_5 = select(number_f32(0x00000000u /* 0.0 */), eight3.high.y, (i0 + (-4) >= 0));
-    let v10_6 = select(number_f32(0x00000000u /* 0.0 */), eight3.high.z, (i0 + (-4) >= 0));
-    let v10_7 = select(number_f32(0x00000000u /* 0.0 */), eight3.high.w, (i0 + (-4) >= 0));
+    let vec8_3 = in1(in1_vector_index((select(0, i0 * 8 + i1_0 + (-32), (i0 + (-4) >= 0))) >> 3u));
+    let v10_0 = select(number_f32(0x00000000u /* 0.0 */), vec8_3.low.x, (i0 + (-4) >= 0));
+    let v10_1 = select(number_f32(0x00000000u /* 0.0 */), vec8_3.low.y, (i0 + (-4) >= 0));
+    let v10_2 = select(number_f32(0x00000000u /* 0.0 */), vec8_3.low.z, (i0 + (-4) >= 0));
+    let v10_3 = select(number_f32(0x00000000u /* 0.0 */), vec8_3.low.w, (i0 + (-4) >= 0));
+    let v10_4 = select(number_f32(0x00000000u /* 0.0 */), vec8_3.high.x, (i0 + (-4) >= 0));
+    let v10_5 = select(number_f32(0x00000000u /* 0.0 */), vec8_3.high.y, (i0 + (-4) >= 0));
+    let v10_6 = select(number_f32(0x00000000u /* 0.0 */), vec8_3.high.z, (i0 + (-4) >= 0));
+    let v10_7 = select(number_f32(0x00000000u /* 0.0 */), vec8_3.high.w, (i0 + (-4) >= 0));
     let v11_0 = select(v10_0, v8_0, v2);
     let v11_1 = select(v10_1, v8_1, v2);
     let v11_2 = select(v10_2, v8_2, v2);

@@ -1,10 +1,10 @@
 // contract_add_maximum[2, 8, 16, 16]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
@@ -29,21 +29,21 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
-var<private> start0: u32;
+var<private> offset0: u32;
 fn in0(at: i32) -> f32 {
-    let e = u32(at) + start0;
+    let e = u32(at) + offset0;
     return in0_0[e];
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<f32>;
-var<private> start1: u32;
+var<private> offset1: u32;
 fn in1(at: i32) -> f32 {
-    let e = u32(at) + start1;
+    let e = u32(at) + offset1;
     return in1_0[e];
 }
 @group(0) @binding(3) var<storage, read_write> in2_0: array<f32>;
-var<private> start2: u32;
+var<private> offset2: u32;
 fn in2(at: i32) -> f32 {
-    let e = u32(at) + start2;
+    let e = u32(at) + offset2;
     return in2_0[e];
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -66,7 +66,7 @@ fn k() -> i32 {
 }
 const LANES = 8;
 const ROWS = 8;
-const FOURS = 1;
+const VEC4S = 1;
 fn zero() -> vec4<Element> {
     return vec4<Element>(number_f32(0x00000000u /* 0.0 */));
 }
@@ -214,23 +214,28 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let at2 = (i0 * 2048 + i1 * 256 + i3_0) >> 2u;
     out0(at2, v9_0, v9_1, v9_2, v9_3);
 }
+fn read_offsets() {
+    offset0 = uniforms[1].x;
+    offset1 = uniforms[1].y;
+    offset2 = uniforms[1].z;
+}
 
-// Fours of rows in a workgroup's tile.
+// Vec4s of rows in a workgroup's tile.
 const BLOCKS = ROWS / 4;
 // Depths of a step: the lanes hold a block of four rows and four depths each.
 const STEP = 4 * LANES / BLOCKS;
-const COLUMNS = 4 * LANES * FOURS;
+const COLUMNS = 4 * LANES * VEC4S;
 
 // What loops carry is single numbers: software drivers keep a vector in one variable, of
 // which they read all for each number, and so compile it for longer.
-alias Four = array<Element, 4>;
-alias Sums = array<array<Four, FOURS>, ROWS>;
-alias Depths = array<array<array<vec4<Element>, 4>, FOURS>, STEP / 4>;
+alias Scalars4 = array<Element, 4>;
+alias Sums = array<array<Scalars4, VEC4S>, ROWS>;
+alias Depths = array<array<array<vec4<Element>, 4>, VEC4S>, STEP / 4>;
 
 // Adds what four depths contribute to a row: `x` is row `i` of the block that `lane` holds.
 fn take_in(sums: ptr<function, Sums>, b: ptr<function, Depths>, lane: i32, i: i32, x: vec4<Element>) {
     let row = lane % BLOCKS * 4 + i;
-    for (var q = 0; q < FOURS; q++) {
+    for (var q = 0; q < VEC4S; q++) {
         let y = (*b)[lane / BLOCKS][q];
         let own = &(*sums)[row][q];
         (*own)[0] = (*own)[0] + x.x * y[0].x + x.y * y[1].x + x.z * y[2].x + x.w * y[3].x;
@@ -246,15 +251,13 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
-    start0 = launch[1].x;
-    start1 = launch[1].y;
-    start2 = launch[1].z;
+    read_offsets();
     let tile = i32(group.y * groups.x + group.x);
     let row_tiles = (m() + ROWS - 1) / ROWS;
     let column_tiles = (n() + COLUMNS - 1) / COLUMNS;
     let lane = i32(own);
-    // One, which no compiler knows: drivers would write out the turns of a loop that
-    // they can count, and may compile one anew for each launch that counts to a launch word.
+    // One, which no compiler knows: drivers would write out the iterations of a loop that
+    // they can count, and may compile one anew for each launch that counts to a uniform.
     // Where there is no tile it is zero, and so no loop does anything: after a return,
     // software drivers would mask all that follows.
     let one = select(0, i32(min(groups.y, 1u)), tile < batches() * row_tiles * column_tiles);
@@ -267,13 +270,13 @@ fn main(
     var sums: Sums;
     let none = zero().x;
     for (var r = 0; r < ROWS; r++) {
-        for (var q = 0; q < FOURS; q++) { sums[r][q] = Four(none, none, none, none); }
+        for (var q = 0; q < VEC4S; q++) { sums[r][q] = Scalars4(none, none, none, none); }
     }
     var b: Depths;
     for (var depth = 0; depth < k() * one; depth += STEP) {
         let a = load_a(batch, row + lane % BLOCKS * 4, depth + lane / BLOCKS * 4);
         for (var d = 0; d < STEP / 4; d++) {
-            for (var q = 0; q < FOURS; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
+            for (var q = 0; q < VEC4S; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
         }
         for (var i = 0; i < 4; i++) {
             // The number of a broadcast's lane must be a constant.
@@ -292,7 +295,7 @@ fn main(
     // Sums move up and are stored from the first row, since what becomes of each would
     // else be written out.
     for (var r = 0; r < ROWS * one; r++) {
-        for (var q = 0; q < FOURS; q++) {
+        for (var q = 0; q < VEC4S; q++) {
             let own_column = column + q * LANES * 4;
             let x = sums[0][q];
             if (row + r < m() && own_column < n()) {

@@ -1,16 +1,16 @@
 // gather_mul[4, 16, 32]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn multiply_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x * y);
 }
 fn report(low: u32, high: u32, extent: u32) {
-    let own = launch[0].y * 4u;
+    let own = uniforms[0].y * 4u;
     if (atomicOr(&status[own], 1u) == 0u) {
         atomicStore(&status[own + 1u], low);
         atomicStore(&status[own + 2u], high);
@@ -29,15 +29,15 @@ fn report_i64(index: i64, extent: u32) {
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<i64>;
-var<private> start0: u32;
+var<private> offset0: u32;
 fn in0(at: i32) -> i64 {
-    let e = u32(at) + start0;
+    let e = u32(at) + offset0;
     return in0_0[e];
 }
 @group(0) @binding(3) var<storage, read_write> in1_0: array<f32>;
-var<private> start1: u32;
+var<private> offset1: u32;
 fn in1(at: i32) -> f32 {
-    let e = u32(at) + start1;
+    let e = u32(at) + offset1;
     return in1_0[e];
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec4<u64>>;
@@ -52,8 +52,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    start0 = launch[1].x;
-    start1 = launch[1].y;
+    offset0 = uniforms[1].x;
+    offset1 = uniforms[1].y;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 256) { return; }
     let point_first = point * 8;

@@ -1,10 +1,10 @@
 // cast_add_exp_mul[64, 64]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
@@ -59,16 +59,16 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u32>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -82,7 +82,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 512) { return; }
     let point_first = point * 8;
@@ -94,16 +94,16 @@ fn main(
     let i1_5 = i1_0 + 5;
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
-    let at1 = in0_begun((i1_0) >> 3u);
-    let eight2 = in0(at1);
-    let v0_0 = eight2.low.x;
-    let v0_1 = eight2.low.y;
-    let v0_2 = eight2.low.z;
-    let v0_3 = eight2.low.w;
-    let v0_4 = eight2.high.x;
-    let v0_5 = eight2.high.y;
-    let v0_6 = eight2.high.z;
-    let v0_7 = eight2.high.w;
+    let at1 = in0_vector_index((i1_0) >> 3u);
+    let vec8_2 = in0(at1);
+    let v0_0 = vec8_2.low.x;
+    let v0_1 = vec8_2.low.y;
+    let v0_2 = vec8_2.low.z;
+    let v0_3 = vec8_2.low.w;
+    let v0_4 = vec8_2.high.x;
+    let v0_5 = vec8_2.high.y;
+    let v0_6 = vec8_2.high.z;
+    let v0_7 = vec8_2.high.w;
     let v1_0 = round_f16(v0_0);
     let v1_1 = round_f16(v0_1);
     let v1_2 = round_f16(v0_2);

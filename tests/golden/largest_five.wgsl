@@ -1,5 +1,5 @@
 // sort
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
 }
@@ -11,9 +11,9 @@ fn rank_argmax_f32(x: f32) -> i32 {
     return select(ordinal_f32(x), 0x7fffffff, nan_f32(x));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
-var<private> start0: u32;
+var<private> offset0: u32;
 fn in0(at: i32) -> f32 {
-    let e = u32(at) + start0;
+    let e = u32(at) + offset0;
     return in0_0[e];
 }
 @group(0) @binding(2) var<storage, read_write> network_0: array<u32>;
@@ -47,7 +47,7 @@ fn count() -> i32 {
     return 5;
 }
 fn launch_number() -> i32 {
-    return i32(launch[0].z);
+    return i32(uniforms[0].z);
 }
 fn element(line: i32, position: i32, extent: i32) -> i32 {
     return (line / 1 * extent + position) * 1 + line % 1;
@@ -69,6 +69,9 @@ fn put(at: i32, x: Entry) {
 }
 fn store_place(line: i32, position: i32, place: u32) {
     out0(element(line, position, count()), i64(place));
+}
+fn read_offsets() {
+    offset0 = uniforms[1].x;
 }
 
 const THREADS = BLOCK / 2;
@@ -129,7 +132,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    start0 = launch[1].x;
+    read_offsets();
     let tile = i32(group.y * groups.x + group.x);
     let first = tile * BLOCK;
     if (tile >= (lines() * padded() + BLOCK - 1) / BLOCK) { return; }
@@ -165,9 +168,9 @@ fn main(
 }
 
 // gather[16, 5]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn report(low: u32, high: u32, extent: u32) {
-    let own = launch[0].y * 4u;
+    let own = uniforms[0].y * 4u;
     if (atomicOr(&status[own], 1u) == 0u) {
         atomicStore(&status[own + 1u], low);
         atomicStore(&status[own + 2u], high);
@@ -180,15 +183,15 @@ fn report_i64(index: i64, extent: u32) {
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<i64>;
-var<private> start0: u32;
+var<private> offset0: u32;
 fn in0(at: i32) -> i64 {
-    let e = u32(at) + start0;
+    let e = u32(at) + offset0;
     return in0_0[e];
 }
 @group(0) @binding(3) var<storage, read_write> in1_0: array<f32>;
-var<private> start1: u32;
+var<private> offset1: u32;
 fn in1(at: i32) -> f32 {
-    let e = u32(at) + start1;
+    let e = u32(at) + offset1;
     return in1_0[e];
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<f32>;
@@ -203,8 +206,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    start0 = launch[1].x;
-    start1 = launch[1].y;
+    offset0 = uniforms[1].x;
+    offset1 = uniforms[1].y;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 80) { return; }
     let over1 = i32((u32(point) / 5u));

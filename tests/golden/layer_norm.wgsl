@@ -1,16 +1,16 @@
 // sum_div_sqrt_reciprocal_mul_add[64, 96]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
 fn negate_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ launch[0].x));
+    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ uniforms[0].x));
 }
 fn subtract_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + negate_f32(y));
@@ -37,38 +37,38 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<u64>>;
-fn in1(eighth: i32) -> Eight_f32 {
+fn in1(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in1_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights1: i32;
-fn in1_begun(group: i32) -> i32 {
-    return group + eights1;
+var<private> vec8_offset1: i32;
+fn in1_vector_index(group: i32) -> i32 {
+    return group + vec8_offset1;
 }
 @group(0) @binding(3) var<storage, read_write> in2_0: array<vec4<u64>>;
-fn in2(eighth: i32) -> Eight_f32 {
+fn in2(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in2_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights2: i32;
-fn in2_begun(group: i32) -> i32 {
-    return group + eights2;
+var<private> vec8_offset2: i32;
+fn in2_vector_index(group: i32) -> i32 {
+    return group + vec8_offset2;
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
@@ -85,9 +85,9 @@ fn main(
     @builtin(subgroup_size) subgroup_size: u32,
     @builtin(subgroup_invocation_id) own_lane: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
-    eights1 = i32(launch[1].y / 8u);
-    eights2 = i32(launch[1].z / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
+    vec8_offset1 = i32(uniforms[1].y / 8u);
+    vec8_offset2 = i32(uniforms[1].z / 8u);
     let point = i32(group.y * groups.x + group.x);
     let lane = i32(own_subgroup * subgroup_size + own_lane);
     if (point >= 64) { return; }
@@ -111,7 +111,7 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let at2 = in0_begun((i0 * 96 + i1_0) >> 3u);
+        let at2 = in0_vector_index((i0 * 96 + i1_0) >> 3u);
         {
             let row = (lane + 0) * 8;
             let i1_0 = row;
@@ -122,15 +122,15 @@ fn main(
             let i1_5 = i1_0 + 5;
             let i1_6 = i1_0 + 6;
             let i1_7 = i1_0 + 7;
-            let eight3 = in0(at2);
-            let v0_0 = eight3.low.x;
-            let v0_1 = eight3.low.y;
-            let v0_2 = eight3.low.z;
-            let v0_3 = eight3.low.w;
-            let v0_4 = eight3.high.x;
-            let v0_5 = eight3.high.y;
-            let v0_6 = eight3.high.z;
-            let v0_7 = eight3.high.w;
+            let vec8_3 = in0(at2);
+            let v0_0 = vec8_3.low.x;
+            let v0_1 = vec8_3.low.y;
+            let v0_2 = vec8_3.low.z;
+            let v0_3 = vec8_3.low.w;
+            let v0_4 = vec8_3.high.x;
+            let v0_5 = vec8_3.high.y;
+            let v0_6 = vec8_3.high.z;
+            let v0_7 = vec8_3.high.w;
             cached_v0_0[0] = v0_0;
             cached_v0_1[0] = v0_1;
             cached_v0_2[0] = v0_2;
@@ -152,15 +152,15 @@ fn main(
                 let i1_5 = i1_0 + 5;
                 let i1_6 = i1_0 + 6;
                 let i1_7 = i1_0 + 7;
-                let eight4 = in0(at2 + 8);
-                let v0_0 = eight4.low.x;
-                let v0_1 = eight4.low.y;
-                let v0_2 = eight4.low.z;
-                let v0_3 = eight4.low.w;
-                let v0_4 = eight4.high.x;
-                let v0_5 = eight4.high.y;
-                let v0_6 = eight4.high.z;
-                let v0_7 = eight4.high.w;
+                let vec8_4 = in0(at2 + 8);
+                let v0_0 = vec8_4.low.x;
+                let v0_1 = vec8_4.low.y;
+                let v0_2 = vec8_4.low.z;
+                let v0_3 = vec8_4.low.w;
+                let v0_4 = vec8_4.high.x;
+                let v0_5 = vec8_4.high.y;
+                let v0_6 = vec8_4.high.z;
+                let v0_7 = vec8_4.high.w;
                 cached_v0_0[1] = v0_0;
                 cached_v0_1[1] = v0_1;
                 cached_v0_2[1] = v0_2;
@@ -304,8 +304,8 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let at6 = in1_begun((i1_0) >> 3u);
-        let at8 = in2_begun((i1_0) >> 3u);
+        let at6 = in1_vector_index((i1_0) >> 3u);
+        let at8 = in2_vector_index((i1_0) >> 3u);
         let at10 = (i0 * 96 + i1_0) >> 3u;
         {
             let row = (lane + 0) * 8;
@@ -341,15 +341,15 @@ fn main(
             let v12_5 = multiply_f32(v4_5, v11);
             let v12_6 = multiply_f32(v4_6, v11);
             let v12_7 = multiply_f32(v4_7, v11);
-            let eight7 = in1(at6);
-            let v13_0 = eight7.low.x;
-            let v13_1 = eight7.low.y;
-            let v13_2 = eight7.low.z;
-            let v13_3 = eight7.low.w;
-            let v13_4 = eight7.high.x;
-            let v13_5 = eight7.high.y;
-            let v13_6 = eight7.high.z;
-            let v13_7 = eight7.high.w;
+            let vec8_7 = in1(at6);
+            let v13_0 = vec8_7.low.x;
+            let v13_1 = vec8_7.low.y;
+            let v13_2 = vec8_7.low.z;
+            let v13_3 = vec8_7.low.w;
+            let v13_4 = vec8_7.high.x;
+            let v13_5 = vec8_7.high.y;
+            let v13_6 = vec8_7.high.z;
+            let v13_7 = vec8_7.high.w;
             let v14_0 = multiply_f32(v12_0, v13_0);
             let v14_1 = multiply_f32(v12_1, v13_1);
             let v14_2 = multiply_f32(v12_2, v13_2);
@@ -358,15 +358,15 @@ fn main(
             let v14_5 = multiply_f32(v12_5, v13_5);
             let v14_6 = multiply_f32(v12_6, v13_6);
             let v14_7 = multiply_f32(v12_7, v13_7);
-            let eight9 = in2(at8);
-            let v15_0 = eight9.low.x;
-            let v15_1 = eight9.low.y;
-            let v15_2 = eight9.low.z;
-            let v15_3 = eight9.low.w;
-            let v15_4 = eight9.high.x;
-            let v15_5 = eight9.high.y;
-            let v15_6 = eight9.high.z;
-            let v15_7 = eight9.high.w;
+            let vec8_9 = in2(at8);
+            let v15_0 = vec8_9.low.x;
+            let v15_1 = vec8_9.low.y;
+            let v15_2 = vec8_9.low.z;
+            let v15_3 = vec8_9.low.w;
+            let v15_4 = vec8_9.high.x;
+            let v15_5 = vec8_9.high.y;
+            let v15_6 = vec8_9.high.z;
+            let v15_7 = vec8_9.high.w;
             let v16_0 = add_f32(v14_0, v15_0);
             let v16_1 = add_f32(v14_1, v15_1);
             let v16_2 = add_f32(v14_2, v15_2);
@@ -412,15 +412,15 @@ fn main(
                 let v12_5 = multiply_f32(v4_5, v11);
                 let v12_6 = multiply_f32(v4_6, v11);
                 let v12_7 = multiply_f32(v4_7, v11);
-                let eight11 = in1(at6 + 8);
-                let v13_0 = eight11.low.x;
-                let v13_1 = eight11.low.y;
-                let v13_2 = eight11.low.z;
-                let v13_3 = eight11.low.w;
-                let v13_4 = eight11.high.x;
-                let v13_5 = eight11.high.y;
-                let v13_6 = eight11.high.z;
-                let v13_7 = eight11.high.w;
+                let vec8_11 = in1(at6 + 8);
+                let v13_0 = vec8_11.low.x;
+                let v13_1 = vec8_11.low.y;
+                let v13_2 = vec8_11.low.z;
+                let v13_3 = vec8_11.low.w;
+                let v13_4 = vec8_11.high.x;
+                let v13_5 = vec8_11.high.y;
+                let v13_6 = vec8_11.high.z;
+                let v13_7 = vec8_11.high.w;
                 let v14_0 = multiply_f32(v12_0, v13_0);
                 let v14_1 = multiply_f32(v12_1, v13_1);
                 let v14_2 = multiply_f32(v12_2, v13_2);
@@ -429,15 +429,15 @@ fn main(
                 let v14_5 = multiply_f32(v12_5, v13_5);
                 let v14_6 = multiply_f32(v12_6, v13_6);
                 let v14_7 = multiply_f32(v12_7, v13_7);
-                let eight12 = in2(at8 + 8);
-                let v15_0 = eight12.low.x;
-                let v15_1 = eight12.low.y;
-                let v15_2 = eight12.low.z;
-                let v15_3 = eight12.low.w;
-                let v15_4 = eight12.high.x;
-                let v15_5 = eight12.high.y;
-                let v15_6 = eight12.high.z;
-                let v15_7 = eight12.high.w;
+                let vec8_12 = in2(at8 + 8);
+                let v15_0 = vec8_12.low.x;
+                let v15_1 = vec8_12.low.y;
+                let v15_2 = vec8_12.low.z;
+                let v15_3 = vec8_12.low.w;
+                let v15_4 = vec8_12.high.x;
+                let v15_5 = vec8_12.high.y;
+                let v15_6 = vec8_12.high.z;
+                let v15_7 = vec8_12.high.w;
                 let v16_0 = add_f32(v14_0, v15_0);
                 let v16_1 = add_f32(v14_1, v15_1);
                 let v16_2 = add_f32(v14_2, v15_2);

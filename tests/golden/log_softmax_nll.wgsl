@@ -1,22 +1,22 @@
 // max_sum_mul_neg_where_div[]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
 }
 fn truth_f32(x: bool) -> f32 {
-    return bitcast<f32>(select(0u, 0x3f800000u, x) ^ launch[0].x);
+    return bitcast<f32>(select(0u, 0x3f800000u, x) ^ uniforms[0].x);
 }
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
 fn negate_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ launch[0].x));
+    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ uniforms[0].x));
 }
 fn subtract_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + negate_f32(y));
@@ -72,7 +72,7 @@ fn log_edges_f32(x: f32, y: f32) -> f32 {
     if ((bits & 0x7fffffff) == 0) {
         value = 0xff800000u;
     }
-    return bitcast<f32>(value ^ launch[0].x);
+    return bitcast<f32>(value ^ uniforms[0].x);
 }
 fn log_f32(x: f32) -> f32 {
     let parts = log_parts_f32(x);
@@ -80,7 +80,7 @@ fn log_f32(x: f32) -> f32 {
     return log_edges_f32(x, parts.x * 0.693359375 + opaque_f32(low));
 }
 fn report(low: u32, high: u32, extent: u32) {
-    let own = launch[0].y * 4u;
+    let own = uniforms[0].y * 4u;
     if (atomicOr(&status[own], 1u) == 0u) {
         atomicStore(&status[own + 1u], low);
         atomicStore(&status[own + 2u], high);
@@ -97,14 +97,14 @@ fn in0(quad: i32) -> vec4<i64> {
     let e = u32(quad);
     return vec4<i64>(in0_0[e * 2u - 0u], in0_0[e * 2u + 1u - 0u]);
 }
-var<private> fours0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + fours0;
+var<private> vec4_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec4_offset0;
 }
 @group(0) @binding(3) var<storage, read_write> in1_0: array<f32>;
-var<private> start1: u32;
+var<private> offset1: u32;
 fn in1(at: i32) -> f32 {
-    let e = u32(at) + start1;
+    let e = u32(at) + offset1;
     return in1_0[e];
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<f32>;
@@ -119,8 +119,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = i32(launch[1].x / 4u);
-    start1 = launch[1].y;
+    vec4_offset0 = i32(uniforms[1].x / 4u);
+    offset1 = uniforms[1].y;
     let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 1) { return; }
@@ -180,12 +180,12 @@ fn main(
         let v14_1 = s4a_1;
         let v14_2 = s4a_2;
         let v14_3 = s4a_3;
-        let at5 = in0_begun((i0_0) >> 2u);
-        let four6 = in0(at5);
-        let v0_0 = four6.x;
-        let v0_1 = four6.y;
-        let v0_2 = four6.z;
-        let v0_3 = four6.w;
+        let at5 = in0_vector_index((i0_0) >> 2u);
+        let vec4_6 = in0(at5);
+        let v0_0 = vec4_6.x;
+        let v0_1 = vec4_6.y;
+        let v0_2 = vec4_6.z;
+        let v0_3 = vec4_6.w;
         let v3_0 = (v0_0 == v2);
         let v3_1 = (v0_1 == v2);
         let v3_2 = (v0_2 == v2);

@@ -1,5 +1,5 @@
 // max[2, 4, 8, 8]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
 }
@@ -17,9 +17,9 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
-var<private> start0: u32;
+var<private> offset0: u32;
 fn in0(at: i32) -> f32 {
-    let e = u32(at) + start0;
+    let e = u32(at) + offset0;
     return in0_0[e];
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
@@ -34,7 +34,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    start0 = launch[1].x;
+    offset0 = uniforms[1].x;
     let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }

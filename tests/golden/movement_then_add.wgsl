@@ -1,7 +1,7 @@
 // add[16, 24]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
@@ -16,22 +16,22 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
-var<private> start0: u32;
+var<private> offset0: u32;
 fn in0(at: i32) -> f32 {
-    let e = u32(at) + start0;
+    let e = u32(at) + offset0;
     return in0_0[e];
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in1(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in1(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in1_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights1: i32;
-fn in1_begun(group: i32) -> i32 {
-    return group + eights1;
+var<private> vec8_offset1: i32;
+fn in1_vector_index(group: i32) -> i32 {
+    return group + vec8_offset1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
@@ -45,8 +45,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    start0 = launch[1].x;
-    eights1 = i32(launch[1].y / 8u);
+    offset0 = uniforms[1].x;
+    vec8_offset1 = i32(uniforms[1].y / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 48) { return; }
     let point_first = point * 8;
@@ -68,16 +68,16 @@ fn main(
     let v0_5 = in0(i0 * 24 + i2_5 * (-1) + 23);
     let v0_6 = in0(i0 * 24 + i2_6 * (-1) + 23);
     let v0_7 = in0(i0 * 24 + i2_7 * (-1) + 23);
-    let at2 = in1_begun((i0 * 24 + i2_0) >> 3u);
-    let eight3 = in1(at2);
-    let v1_0 = eight3.low.x;
-    let v1_1 = eight3.low.y;
-    let v1_2 = eight3.low.z;
-    let v1_3 = eight3.low.w;
-    let v1_4 = eight3.high.x;
-    let v1_5 = eight3.high.y;
-    let v1_6 = eight3.high.z;
-    let v1_7 = eight3.high.w;
+    let at2 = in1_vector_index((i0 * 24 + i2_0) >> 3u);
+    let vec8_3 = in1(at2);
+    let v1_0 = vec8_3.low.x;
+    let v1_1 = vec8_3.low.y;
+    let v1_2 = vec8_3.low.z;
+    let v1_3 = vec8_3.low.w;
+    let v1_4 = vec8_3.high.x;
+    let v1_5 = vec8_3.high.y;
+    let v1_6 = vec8_3.high.z;
+    let v1_7 = vec8_3.high.w;
     let v2_0 = add_f32(v0_0, v1_0);
     let v2_1 = add_f32(v0_1, v1_1);
     let v2_2 = add_f32(v0_2, v1_2);

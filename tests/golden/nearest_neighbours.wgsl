@@ -1,10 +1,10 @@
 // sum_mul[100]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
@@ -16,16 +16,16 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<f32>;
 fn out0(at: i32, x: f32) {
@@ -39,7 +39,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
     let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 100) { return; }
@@ -62,25 +62,25 @@ fn main(
         let i1_13 = i1_0 + 13;
         let i1_14 = i1_0 + 14;
         let i1_15 = i1_0 + 15;
-        let at2 = in0_begun((i0 * 64 + i1_0) >> 3u);
-        let eight3 = in0(at2);
-        let v0_0 = eight3.low.x;
-        let v0_1 = eight3.low.y;
-        let v0_2 = eight3.low.z;
-        let v0_3 = eight3.low.w;
-        let v0_4 = eight3.high.x;
-        let v0_5 = eight3.high.y;
-        let v0_6 = eight3.high.z;
-        let v0_7 = eight3.high.w;
-        let eight4 = in0(at2 + 1);
-        let v0_8 = eight4.low.x;
-        let v0_9 = eight4.low.y;
-        let v0_10 = eight4.low.z;
-        let v0_11 = eight4.low.w;
-        let v0_12 = eight4.high.x;
-        let v0_13 = eight4.high.y;
-        let v0_14 = eight4.high.z;
-        let v0_15 = eight4.high.w;
+        let at2 = in0_vector_index((i0 * 64 + i1_0) >> 3u);
+        let vec8_3 = in0(at2);
+        let v0_0 = vec8_3.low.x;
+        let v0_1 = vec8_3.low.y;
+        let v0_2 = vec8_3.low.z;
+        let v0_3 = vec8_3.low.w;
+        let v0_4 = vec8_3.high.x;
+        let v0_5 = vec8_3.high.y;
+        let v0_6 = vec8_3.high.z;
+        let v0_7 = vec8_3.high.w;
+        let vec8_4 = in0(at2 + 1);
+        let v0_8 = vec8_4.low.x;
+        let v0_9 = vec8_4.low.y;
+        let v0_10 = vec8_4.low.z;
+        let v0_11 = vec8_4.low.w;
+        let v0_12 = vec8_4.high.x;
+        let v0_13 = vec8_4.high.y;
+        let v0_14 = vec8_4.high.z;
+        let v0_15 = vec8_4.high.w;
         let v1_0 = multiply_f32(v0_0, v0_0);
         let v1_1 = multiply_f32(v0_1, v0_1);
         let v1_2 = multiply_f32(v0_2, v0_2);
@@ -104,9 +104,9 @@ fn main(
 }
 
 // contract[40, 100]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn wide_u64(low: u32, high: u32) -> u64 {
     return (u64(high) << 32u) | u64(low);
@@ -122,18 +122,18 @@ fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-var<private> fours0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + fours0;
+var<private> vec4_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec4_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-var<private> fours1: i32;
-fn in1_begun(group: i32) -> i32 {
-    return group + fours1;
+var<private> vec4_offset1: i32;
+fn in1_vector_index(group: i32) -> i32 {
+    return group + vec4_offset1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -155,7 +155,7 @@ fn k() -> i32 {
 }
 const LANES = 8;
 const ROWS = 32;
-const FOURS = 1;
+const VEC4S = 1;
 fn zero() -> vec4<Element> {
     return vec4<Element>(number_f32(0x00000000u /* 0.0 */));
 }
@@ -170,30 +170,30 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i2_1 = i2_0 + 1;
     let i2_2 = i2_0 + 2;
     let i2_3 = i2_0 + 3;
-    let at1 = in0_begun((i0_0 * 64 + i2_0) >> 2u);
-    let four2 = in0(at1);
-    let v0_0_0 = four2.x;
-    let v0_0_1 = four2.y;
-    let v0_0_2 = four2.z;
-    let v0_0_3 = four2.w;
-    let at3 = in0_begun((i0_1 * 64 + i2_0) >> 2u);
-    let four4 = in0(at3);
-    let v0_1_0 = four4.x;
-    let v0_1_1 = four4.y;
-    let v0_1_2 = four4.z;
-    let v0_1_3 = four4.w;
-    let at5 = in0_begun((i0_2 * 64 + i2_0) >> 2u);
-    let four6 = in0(at5);
-    let v0_2_0 = four6.x;
-    let v0_2_1 = four6.y;
-    let v0_2_2 = four6.z;
-    let v0_2_3 = four6.w;
-    let at7 = in0_begun((i0_3 * 64 + i2_0) >> 2u);
-    let four8 = in0(at7);
-    let v0_3_0 = four8.x;
-    let v0_3_1 = four8.y;
-    let v0_3_2 = four8.z;
-    let v0_3_3 = four8.w;
+    let at1 = in0_vector_index((i0_0 * 64 + i2_0) >> 2u);
+    let vec4_2 = in0(at1);
+    let v0_0_0 = vec4_2.x;
+    let v0_0_1 = vec4_2.y;
+    let v0_0_2 = vec4_2.z;
+    let v0_0_3 = vec4_2.w;
+    let at3 = in0_vector_index((i0_1 * 64 + i2_0) >> 2u);
+    let vec4_4 = in0(at3);
+    let v0_1_0 = vec4_4.x;
+    let v0_1_1 = vec4_4.y;
+    let v0_1_2 = vec4_4.z;
+    let v0_1_3 = vec4_4.w;
+    let at5 = in0_vector_index((i0_2 * 64 + i2_0) >> 2u);
+    let vec4_6 = in0(at5);
+    let v0_2_0 = vec4_6.x;
+    let v0_2_1 = vec4_6.y;
+    let v0_2_2 = vec4_6.z;
+    let v0_2_3 = vec4_6.w;
+    let at7 = in0_vector_index((i0_3 * 64 + i2_0) >> 2u);
+    let vec4_8 = in0(at7);
+    let v0_3_0 = vec4_8.x;
+    let v0_3_1 = vec4_8.y;
+    let v0_3_2 = vec4_8.z;
+    let v0_3_3 = vec4_8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v0_0_0, v0_0_1, v0_0_2, v0_0_3),
         vec4<Element>(v0_1_0, v0_1_1, v0_1_2, v0_1_3),
@@ -212,30 +212,30 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let at1 = in1_begun((i1_0 * 64 + i2_0) >> 2u);
-    let four2 = in1(at1);
-    let v1_0_0 = four2.x;
-    let v1_0_1 = four2.y;
-    let v1_0_2 = four2.z;
-    let v1_0_3 = four2.w;
-    let at3 = in1_begun((i1_1 * 64 + i2_0) >> 2u);
-    let four4 = in1(at3);
-    let v1_1_0 = four4.x;
-    let v1_1_1 = four4.y;
-    let v1_1_2 = four4.z;
-    let v1_1_3 = four4.w;
-    let at5 = in1_begun((i1_2 * 64 + i2_0) >> 2u);
-    let four6 = in1(at5);
-    let v1_2_0 = four6.x;
-    let v1_2_1 = four6.y;
-    let v1_2_2 = four6.z;
-    let v1_2_3 = four6.w;
-    let at7 = in1_begun((i1_3 * 64 + i2_0) >> 2u);
-    let four8 = in1(at7);
-    let v1_3_0 = four8.x;
-    let v1_3_1 = four8.y;
-    let v1_3_2 = four8.z;
-    let v1_3_3 = four8.w;
+    let at1 = in1_vector_index((i1_0 * 64 + i2_0) >> 2u);
+    let vec4_2 = in1(at1);
+    let v1_0_0 = vec4_2.x;
+    let v1_0_1 = vec4_2.y;
+    let v1_0_2 = vec4_2.z;
+    let v1_0_3 = vec4_2.w;
+    let at3 = in1_vector_index((i1_1 * 64 + i2_0) >> 2u);
+    let vec4_4 = in1(at3);
+    let v1_1_0 = vec4_4.x;
+    let v1_1_1 = vec4_4.y;
+    let v1_1_2 = vec4_4.z;
+    let v1_1_3 = vec4_4.w;
+    let at5 = in1_vector_index((i1_2 * 64 + i2_0) >> 2u);
+    let vec4_6 = in1(at5);
+    let v1_2_0 = vec4_6.x;
+    let v1_2_1 = vec4_6.y;
+    let v1_2_2 = vec4_6.z;
+    let v1_2_3 = vec4_6.w;
+    let at7 = in1_vector_index((i1_3 * 64 + i2_0) >> 2u);
+    let vec4_8 = in1(at7);
+    let v1_3_0 = vec4_8.x;
+    let v1_3_1 = vec4_8.y;
+    let v1_3_2 = vec4_8.z;
+    let v1_3_3 = vec4_8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v1_0_0, v1_1_0, v1_2_0, v1_3_0),
         vec4<Element>(v1_0_1, v1_1_1, v1_2_1, v1_3_1),
@@ -257,23 +257,27 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let at1 = (i0 * 100 + i1_0) >> 2u;
     out0(at1, v2_0, v2_1, v2_2, v2_3);
 }
+fn read_offsets() {
+    vec4_offset0 = i32(uniforms[1].x / 4u);
+    vec4_offset1 = i32(uniforms[1].y / 4u);
+}
 
-// Fours of rows in a workgroup's tile.
+// Vec4s of rows in a workgroup's tile.
 const BLOCKS = ROWS / 4;
 // Depths of a step: the lanes hold a block of four rows and four depths each.
 const STEP = 4 * LANES / BLOCKS;
-const COLUMNS = 4 * LANES * FOURS;
+const COLUMNS = 4 * LANES * VEC4S;
 
 // What loops carry is single numbers: software drivers keep a vector in one variable, of
 // which they read all for each number, and so compile it for longer.
-alias Four = array<Element, 4>;
-alias Sums = array<array<Four, FOURS>, ROWS>;
-alias Depths = array<array<array<vec4<Element>, 4>, FOURS>, STEP / 4>;
+alias Scalars4 = array<Element, 4>;
+alias Sums = array<array<Scalars4, VEC4S>, ROWS>;
+alias Depths = array<array<array<vec4<Element>, 4>, VEC4S>, STEP / 4>;
 
 // Adds what four depths contribute to a row: `x` is row `i` of the block that `lane` holds.
 fn take_in(sums: ptr<function, Sums>, b: ptr<function, Depths>, lane: i32, i: i32, x: vec4<Element>) {
     let row = lane % BLOCKS * 4 + i;
-    for (var q = 0; q < FOURS; q++) {
+    for (var q = 0; q < VEC4S; q++) {
         let y = (*b)[lane / BLOCKS][q];
         let own = &(*sums)[row][q];
         (*own)[0] = (*own)[0] + x.x * y[0].x + x.y * y[1].x + x.z * y[2].x + x.w * y[3].x;
@@ -289,14 +293,13 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
-    fours0 = i32(launch[1].x / 4u);
-    fours1 = i32(launch[1].y / 4u);
+    read_offsets();
     let tile = i32(group.y * groups.x + group.x);
     let row_tiles = (m() + ROWS - 1) / ROWS;
     let column_tiles = (n() + COLUMNS - 1) / COLUMNS;
     let lane = i32(own);
-    // One, which no compiler knows: drivers would write out the turns of a loop that
-    // they can count, and may compile one anew for each launch that counts to a launch word.
+    // One, which no compiler knows: drivers would write out the iterations of a loop that
+    // they can count, and may compile one anew for each launch that counts to a uniform.
     // Where there is no tile it is zero, and so no loop does anything: after a return,
     // software drivers would mask all that follows.
     let one = select(0, i32(min(groups.y, 1u)), tile < batches() * row_tiles * column_tiles);
@@ -309,13 +312,13 @@ fn main(
     var sums: Sums;
     let none = zero().x;
     for (var r = 0; r < ROWS; r++) {
-        for (var q = 0; q < FOURS; q++) { sums[r][q] = Four(none, none, none, none); }
+        for (var q = 0; q < VEC4S; q++) { sums[r][q] = Scalars4(none, none, none, none); }
     }
     var b: Depths;
     for (var depth = 0; depth < k() * one; depth += STEP) {
         let a = load_a(batch, row + lane % BLOCKS * 4, depth + lane / BLOCKS * 4);
         for (var d = 0; d < STEP / 4; d++) {
-            for (var q = 0; q < FOURS; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
+            for (var q = 0; q < VEC4S; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
         }
         for (var i = 0; i < 4; i++) {
             // The number of a broadcast's lane must be a constant.
@@ -334,7 +337,7 @@ fn main(
     // Sums move up and are stored from the first row, since what becomes of each would
     // else be written out.
     for (var r = 0; r < ROWS * one; r++) {
-        for (var q = 0; q < FOURS; q++) {
+        for (var q = 0; q < VEC4S; q++) {
             let own_column = column + q * LANES * 4;
             let x = sums[0][q];
             if (row + r < m() && own_column < n()) {
@@ -346,18 +349,18 @@ fn main(
 }
 
 // argmin_mul_sub[40]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
 }
 fn negate_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ launch[0].x));
+    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ uniforms[0].x));
 }
 fn subtract_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + negate_f32(y));
@@ -380,18 +383,18 @@ fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-var<private> fours0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + fours0;
+var<private> vec4_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec4_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-var<private> fours1: i32;
-fn in1_begun(group: i32) -> i32 {
-    return group + fours1;
+var<private> vec4_offset1: i32;
+fn in1_vector_index(group: i32) -> i32 {
+    return group + vec4_offset1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<i64>;
 fn out0(at: i32, x: i64) {
@@ -405,8 +408,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = i32(launch[1].x / 4u);
-    fours1 = i32(launch[1].y / 4u);
+    vec4_offset0 = i32(uniforms[1].x / 4u);
+    vec4_offset1 = i32(uniforms[1].y / 4u);
     let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 40) { return; }
@@ -419,18 +422,18 @@ fn main(
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
         let i1_3 = i1_0 + 3;
-        let at2 = in0_begun((i1_0) >> 2u);
-        let four3 = in0(at2);
-        let v0_0 = four3.x;
-        let v0_1 = four3.y;
-        let v0_2 = four3.z;
-        let v0_3 = four3.w;
-        let at4 = in1_begun((i0 * 100 + i1_0) >> 2u);
-        let four5 = in1(at4);
-        let v1_0 = four5.x;
-        let v1_1 = four5.y;
-        let v1_2 = four5.z;
-        let v1_3 = four5.w;
+        let at2 = in0_vector_index((i1_0) >> 2u);
+        let vec4_3 = in0(at2);
+        let v0_0 = vec4_3.x;
+        let v0_1 = vec4_3.y;
+        let v0_2 = vec4_3.z;
+        let v0_3 = vec4_3.w;
+        let at4 = in1_vector_index((i0 * 100 + i1_0) >> 2u);
+        let vec4_5 = in1(at4);
+        let v1_0 = vec4_5.x;
+        let v1_1 = vec4_5.y;
+        let v1_2 = vec4_5.z;
+        let v1_3 = vec4_5.w;
         let v3_0 = multiply_f32(v1_0, v2);
         let v3_1 = multiply_f32(v1_1, v2);
         let v3_2 = multiply_f32(v1_2, v2);

@@ -1,10 +1,10 @@
 // contract_add_tanh[4, 8]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
@@ -44,27 +44,27 @@ fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-var<private> fours0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + fours0;
+var<private> vec4_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec4_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-var<private> fours1: i32;
-fn in1_begun(group: i32) -> i32 {
-    return group + fours1;
+var<private> vec4_offset1: i32;
+fn in1_vector_index(group: i32) -> i32 {
+    return group + vec4_offset1;
 }
 @group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
 fn in2(quad: i32) -> vec4<f32> {
     let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in2_0[e]));
 }
-var<private> fours2: i32;
-fn in2_begun(group: i32) -> i32 {
-    return group + fours2;
+var<private> vec4_offset2: i32;
+fn in2_vector_index(group: i32) -> i32 {
+    return group + vec4_offset2;
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -78,9 +78,9 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = i32(launch[1].x / 4u);
-    fours1 = i32(launch[1].y / 4u);
-    fours2 = i32(launch[1].z / 4u);
+    vec4_offset0 = i32(uniforms[1].x / 4u);
+    vec4_offset1 = i32(uniforms[1].y / 4u);
+    vec4_offset2 = i32(uniforms[1].z / 4u);
     let tile = i32((group.y * groups.x + group.x) * 32u + local);
     if (tile >= 4) { return; }
     let one = i32(min(groups.y, 1u));
@@ -112,56 +112,56 @@ fn main(
         let i2_1 = i2_0 + 1;
         let i2_2 = i2_0 + 2;
         let i2_3 = i2_0 + 3;
-        let at3 = in0_begun((i0 * 8 + i2_0) >> 2u);
-        let four4 = in0(at3);
-        let v0_0 = four4.x;
-        let v0_1 = four4.y;
-        let v0_2 = four4.z;
-        let v0_3 = four4.w;
-        let at5 = in1_begun((i1_0 + i2_0 * 8) >> 2u);
-        let four6 = in1(at5);
-        let v1_0_0 = four6.x;
-        let v1_1_0 = four6.y;
-        let v1_2_0 = four6.z;
-        let v1_3_0 = four6.w;
-        let at7 = in1_begun((i1_0 + i2_1 * 8) >> 2u);
-        let four8 = in1(at7);
-        let v1_0_1 = four8.x;
-        let v1_1_1 = four8.y;
-        let v1_2_1 = four8.z;
-        let v1_3_1 = four8.w;
-        let at9 = in1_begun((i1_0 + i2_2 * 8) >> 2u);
-        let four10 = in1(at9);
-        let v1_0_2 = four10.x;
-        let v1_1_2 = four10.y;
-        let v1_2_2 = four10.z;
-        let v1_3_2 = four10.w;
-        let at11 = in1_begun((i1_0 + i2_3 * 8) >> 2u);
-        let four12 = in1(at11);
-        let v1_0_3 = four12.x;
-        let v1_1_3 = four12.y;
-        let v1_2_3 = four12.z;
-        let v1_3_3 = four12.w;
-        let four13 = in1(at5 + 1);
-        let v1_4_0 = four13.x;
-        let v1_5_0 = four13.y;
-        let v1_6_0 = four13.z;
-        let v1_7_0 = four13.w;
-        let four14 = in1(at7 + 1);
-        let v1_4_1 = four14.x;
-        let v1_5_1 = four14.y;
-        let v1_6_1 = four14.z;
-        let v1_7_1 = four14.w;
-        let four15 = in1(at9 + 1);
-        let v1_4_2 = four15.x;
-        let v1_5_2 = four15.y;
-        let v1_6_2 = four15.z;
-        let v1_7_2 = four15.w;
-        let four16 = in1(at11 + 1);
-        let v1_4_3 = four16.x;
-        let v1_5_3 = four16.y;
-        let v1_6_3 = four16.z;
-        let v1_7_3 = four16.w;
+        let at3 = in0_vector_index((i0 * 8 + i2_0) >> 2u);
+        let vec4_4 = in0(at3);
+        let v0_0 = vec4_4.x;
+        let v0_1 = vec4_4.y;
+        let v0_2 = vec4_4.z;
+        let v0_3 = vec4_4.w;
+        let at5 = in1_vector_index((i1_0 + i2_0 * 8) >> 2u);
+        let vec4_6 = in1(at5);
+        let v1_0_0 = vec4_6.x;
+        let v1_1_0 = vec4_6.y;
+        let v1_2_0 = vec4_6.z;
+        let v1_3_0 = vec4_6.w;
+        let at7 = in1_vector_index((i1_0 + i2_1 * 8) >> 2u);
+        let vec4_8 = in1(at7);
+        let v1_0_1 = vec4_8.x;
+        let v1_1_1 = vec4_8.y;
+        let v1_2_1 = vec4_8.z;
+        let v1_3_1 = vec4_8.w;
+        let at9 = in1_vector_index((i1_0 + i2_2 * 8) >> 2u);
+        let vec4_10 = in1(at9);
+        let v1_0_2 = vec4_10.x;
+        let v1_1_2 = vec4_10.y;
+        let v1_2_2 = vec4_10.z;
+        let v1_3_2 = vec4_10.w;
+        let at11 = in1_vector_index((i1_0 + i2_3 * 8) >> 2u);
+        let vec4_12 = in1(at11);
+        let v1_0_3 = vec4_12.x;
+        let v1_1_3 = vec4_12.y;
+        let v1_2_3 = vec4_12.z;
+        let v1_3_3 = vec4_12.w;
+        let vec4_13 = in1(at5 + 1);
+        let v1_4_0 = vec4_13.x;
+        let v1_5_0 = vec4_13.y;
+        let v1_6_0 = vec4_13.z;
+        let v1_7_0 = vec4_13.w;
+        let vec4_14 = in1(at7 + 1);
+        let v1_4_1 = vec4_14.x;
+        let v1_5_1 = vec4_14.y;
+        let v1_6_1 = vec4_14.z;
+        let v1_7_1 = vec4_14.w;
+        let vec4_15 = in1(at9 + 1);
+        let v1_4_2 = vec4_15.x;
+        let v1_5_2 = vec4_15.y;
+        let v1_6_2 = vec4_15.z;
+        let v1_7_2 = vec4_15.w;
+        let vec4_16 = in1(at11 + 1);
+        let v1_4_3 = vec4_16.x;
+        let v1_5_3 = vec4_16.y;
+        let v1_6_3 = vec4_16.z;
+        let v1_7_3 = vec4_16.w;
         sum_0_0 = sum_0_0 + v0_0 * v1_0_0;
         sum_0_1 = sum_0_1 + v0_0 * v1_1_0;
         sum_0_2 = sum_0_2 + v0_0 * v1_2_0;
@@ -203,17 +203,17 @@ fn main(
     let v2_5 = sum_0_5;
     let v2_6 = sum_0_6;
     let v2_7 = sum_0_7;
-    let at17 = in2_begun((i0 * 8 + i1_0) >> 2u);
-    let four18 = in2(at17);
-    let v3_0 = four18.x;
-    let v3_1 = four18.y;
-    let v3_2 = four18.z;
-    let v3_3 = four18.w;
-    let four19 = in2(at17 + 1);
-    let v3_4 = four19.x;
-    let v3_5 = four19.y;
-    let v3_6 = four19.z;
-    let v3_7 = four19.w;
+    let at17 = in2_vector_index((i0 * 8 + i1_0) >> 2u);
+    let vec4_18 = in2(at17);
+    let v3_0 = vec4_18.x;
+    let v3_1 = vec4_18.y;
+    let v3_2 = vec4_18.z;
+    let v3_3 = vec4_18.w;
+    let vec4_19 = in2(at17 + 1);
+    let v3_4 = vec4_19.x;
+    let v3_5 = vec4_19.y;
+    let v3_6 = vec4_19.z;
+    let v3_7 = vec4_19.w;
     let v4_0 = add_f32(v2_0, v3_0);
     let v4_1 = add_f32(v2_1, v3_1);
     let v4_2 = add_f32(v2_2, v3_2);

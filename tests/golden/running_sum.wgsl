@@ -1,10 +1,10 @@
 // scan_mul[32, 64]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
@@ -22,16 +22,16 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
@@ -45,7 +45,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
     let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 32) { return; }
@@ -69,25 +69,25 @@ fn main(
         let i1_13 = i1_0 + 13;
         let i1_14 = i1_0 + 14;
         let i1_15 = i1_0 + 15;
-        let at2 = in0_begun((i0 * 64 + i1_0) >> 3u);
-        let eight3 = in0(at2);
-        let v0_0 = eight3.low.x;
-        let v0_1 = eight3.low.y;
-        let v0_2 = eight3.low.z;
-        let v0_3 = eight3.low.w;
-        let v0_4 = eight3.high.x;
-        let v0_5 = eight3.high.y;
-        let v0_6 = eight3.high.z;
-        let v0_7 = eight3.high.w;
-        let eight4 = in0(at2 + 1);
-        let v0_8 = eight4.low.x;
-        let v0_9 = eight4.low.y;
-        let v0_10 = eight4.low.z;
-        let v0_11 = eight4.low.w;
-        let v0_12 = eight4.high.x;
-        let v0_13 = eight4.high.y;
-        let v0_14 = eight4.high.z;
-        let v0_15 = eight4.high.w;
+        let at2 = in0_vector_index((i0 * 64 + i1_0) >> 3u);
+        let vec8_3 = in0(at2);
+        let v0_0 = vec8_3.low.x;
+        let v0_1 = vec8_3.low.y;
+        let v0_2 = vec8_3.low.z;
+        let v0_3 = vec8_3.low.w;
+        let v0_4 = vec8_3.high.x;
+        let v0_5 = vec8_3.high.y;
+        let v0_6 = vec8_3.high.z;
+        let v0_7 = vec8_3.high.w;
+        let vec8_4 = in0(at2 + 1);
+        let v0_8 = vec8_4.low.x;
+        let v0_9 = vec8_4.low.y;
+        let v0_10 = vec8_4.low.z;
+        let v0_11 = vec8_4.low.w;
+        let v0_12 = vec8_4.high.x;
+        let v0_13 = vec8_4.high.y;
+        let v0_14 = vec8_4.high.z;
+        let v0_15 = vec8_4.high.w;
         s1a = add_f32(s1a, v0_0);
         let v1_0 = s1a;
         s1a = add_f32(s1a, v0_1);

@@ -1,10 +1,10 @@
 // max_sum_sub_exp_reciprocal_mul[64, 128]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
@@ -13,7 +13,7 @@ fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
 fn negate_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ launch[0].x));
+    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ uniforms[0].x));
 }
 fn subtract_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + negate_f32(y));
@@ -58,16 +58,16 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
@@ -84,7 +84,7 @@ fn main(
     @builtin(subgroup_size) subgroup_size: u32,
     @builtin(subgroup_invocation_id) own_lane: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
     let point = i32(group.y * groups.x + group.x);
     let lane = i32(own_subgroup * subgroup_size + own_lane);
     if (point >= 64) { return; }
@@ -116,7 +116,7 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let at2 = in0_begun((i0 * 128 + i1_0) >> 3u);
+        let at2 = in0_vector_index((i0 * 128 + i1_0) >> 3u);
         {
             let row = (lane + 0) * 8;
             let i1_0 = row;
@@ -127,15 +127,15 @@ fn main(
             let i1_5 = i1_0 + 5;
             let i1_6 = i1_0 + 6;
             let i1_7 = i1_0 + 7;
-            let eight3 = in0(at2);
-            let v0_0 = eight3.low.x;
-            let v0_1 = eight3.low.y;
-            let v0_2 = eight3.low.z;
-            let v0_3 = eight3.low.w;
-            let v0_4 = eight3.high.x;
-            let v0_5 = eight3.high.y;
-            let v0_6 = eight3.high.z;
-            let v0_7 = eight3.high.w;
+            let vec8_3 = in0(at2);
+            let v0_0 = vec8_3.low.x;
+            let v0_1 = vec8_3.low.y;
+            let v0_2 = vec8_3.low.z;
+            let v0_3 = vec8_3.low.w;
+            let v0_4 = vec8_3.high.x;
+            let v0_5 = vec8_3.high.y;
+            let v0_6 = vec8_3.high.z;
+            let v0_7 = vec8_3.high.w;
             cached_v0_0[0] = v0_0;
             cached_v0_1[0] = v0_1;
             cached_v0_2[0] = v0_2;
@@ -163,15 +163,15 @@ fn main(
             let i1_5 = i1_0 + 5;
             let i1_6 = i1_0 + 6;
             let i1_7 = i1_0 + 7;
-            let eight4 = in0(at2 + 8);
-            let v0_0 = eight4.low.x;
-            let v0_1 = eight4.low.y;
-            let v0_2 = eight4.low.z;
-            let v0_3 = eight4.low.w;
-            let v0_4 = eight4.high.x;
-            let v0_5 = eight4.high.y;
-            let v0_6 = eight4.high.z;
-            let v0_7 = eight4.high.w;
+            let vec8_4 = in0(at2 + 8);
+            let v0_0 = vec8_4.low.x;
+            let v0_1 = vec8_4.low.y;
+            let v0_2 = vec8_4.low.z;
+            let v0_3 = vec8_4.low.w;
+            let v0_4 = vec8_4.high.x;
+            let v0_5 = vec8_4.high.y;
+            let v0_6 = vec8_4.high.z;
+            let v0_7 = vec8_4.high.w;
             cached_v0_0[1] = v0_0;
             cached_v0_1[1] = v0_1;
             cached_v0_2[1] = v0_2;

@@ -1,10 +1,10 @@
 // mul_add[1000]
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
@@ -22,27 +22,27 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
-struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
-fn in0(eighth: i32) -> Eight_f32 {
+struct Vec8_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in0_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights0: i32;
-fn in0_begun(group: i32) -> i32 {
-    return group + eights0;
+var<private> vec8_offset0: i32;
+fn in0_vector_index(group: i32) -> i32 {
+    return group + vec8_offset0;
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<u64>>;
-fn in1(eighth: i32) -> Eight_f32 {
+fn in1(eighth: i32) -> Vec8_f32 {
     let e = u32(eighth);
     var x: vec4<u64>;
     x = in1_0[e];
-    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+    return Vec8_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-var<private> eights1: i32;
-fn in1_begun(group: i32) -> i32 {
-    return group + eights1;
+var<private> vec8_offset1: i32;
+fn in1_vector_index(group: i32) -> i32 {
+    return group + vec8_offset1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
@@ -56,8 +56,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    eights0 = i32(launch[1].x / 8u);
-    eights1 = i32(launch[1].y / 8u);
+    vec8_offset0 = i32(uniforms[1].x / 8u);
+    vec8_offset1 = i32(uniforms[1].y / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 125) { return; }
     let point_first = point * 8;
@@ -69,16 +69,16 @@ fn main(
     let i0_5 = i0_0 + 5;
     let i0_6 = i0_0 + 6;
     let i0_7 = i0_0 + 7;
-    let at1 = in0_begun((i0_0) >> 3u);
-    let eight2 = in0(at1);
-    let v0_0 = eight2.low.x;
-    let v0_1 = eight2.low.y;
-    let v0_2 = eight2.low.z;
-    let v0_3 = eight2.low.w;
-    let v0_4 = eight2.high.x;
-    let v0_5 = eight2.high.y;
-    let v0_6 = eight2.high.z;
-    let v0_7 = eight2.high.w;
+    let at1 = in0_vector_index((i0_0) >> 3u);
+    let vec8_2 = in0(at1);
+    let v0_0 = vec8_2.low.x;
+    let v0_1 = vec8_2.low.y;
+    let v0_2 = vec8_2.low.z;
+    let v0_3 = vec8_2.low.w;
+    let v0_4 = vec8_2.high.x;
+    let v0_5 = vec8_2.high.y;
+    let v0_6 = vec8_2.high.z;
+    let v0_7 = vec8_2.high.w;
     let v1 = number_f32(0x3f666666u /* 0.9 */);
     let v2_0 = multiply_f32(v0_0, v1);
     let v2_1 = multiply_f32(v0_1, v1);
@@ -88,16 +88,16 @@ fn main(
     let v2_5 = multiply_f32(v0_5, v1);
     let v2_6 = multiply_f32(v0_6, v1);
     let v2_7 = multiply_f32(v0_7, v1);
-    let at3 = in1_begun((i0_0) >> 3u);
-    let eight4 = in1(at3);
-    let v3_0 = eight4.low.x;
-    let v3_1 = eight4.low.y;
-    let v3_2 = eight4.low.z;
-    let v3_3 = eight4.low.w;
-    let v3_4 = eight4.high.x;
-    let v3_5 = eight4.high.y;
-    let v3_6 = eight4.high.z;
-    let v3_7 = eight4.high.w;
+    let at3 = in1_vector_index((i0_0) >> 3u);
+    let vec8_4 = in1(at3);
+    let v3_0 = vec8_4.low.x;
+    let v3_1 = vec8_4.low.y;
+    let v3_2 = vec8_4.low.z;
+    let v3_3 = vec8_4.low.w;
+    let v3_4 = vec8_4.high.x;
+    let v3_5 = vec8_4.high.y;
+    let v3_6 = vec8_4.high.z;
+    let v3_7 = vec8_4.high.w;
     let v4_0 = add_f32(v2_0, v3_0);
     let v4_1 = add_f32(v2_1, v3_1);
     let v4_2 = add_f32(v2_2, v3_2);

@@ -112,7 +112,7 @@ impl Emitter<'_> {
         if of == DType::I32 { position.into() } else { self.dialect.widen(position) }
     }
 
-    /// Loads neighbours by fours or eights. The guard, if any, is the same for all of
+    /// Loads neighbours by vec4 or vec8 accesses. The guard, if any, is the same for all of
     /// a group's lanes.
     fn load_vector(&mut self, id: ExprId, slot: u32, access: &Access, group: usize) {
         const EIGHT: [&str; 8] = ["low.x", "low.y", "low.z", "low.w", "high.x", "high.y", "high.z", "high.w"];
@@ -125,17 +125,19 @@ impl Emitter<'_> {
         for first in firsts.collect::<Vec<ElementIndex>>() {
             let open = self.open(&access.guard, first);
             let at = match &open {
-                None => runs.at(self, &access.affine, first, &|this, run| this.dialect.begun(slot, &run)),
+                None => {
+                    runs.at(self, &access.affine, first, &|this, run| this.dialect.vector_index(slot, &run))
+                }
                 Some(open) => {
                     let address = self.affine(&access.affine, first);
                     let safe = self.dialect.select(open, &address, "0");
-                    self.dialect.begun(slot, &group_at(&safe, parts.len()))
+                    self.dialect.vector_index(slot, &group_at(&safe, parts.len()))
                 }
             };
             let (name, ty, value) = if vec8 {
-                (self.fresh("eight"), self.dialect.register8(dtype), self.dialect.load8(slot, &at))
+                (self.fresh("vec8_"), self.dialect.register8(dtype), self.dialect.load8(slot, &at))
             } else {
-                (self.fresh("four"), self.dialect.register4(dtype), self.dialect.load4(slot, &at))
+                (self.fresh("vec4_"), self.dialect.register4(dtype), self.dialect.load4(slot, &at))
             };
             let line = self.dialect.define(&name, &ty, &value);
             self.out.line(line);

@@ -1,9 +1,9 @@
-//! Expressions as definitions, once per lane they vary along.
+//! Expressions as definitions, once per element they vary along.
 //!
-//! An invocation may compute several neighbouring points at once: its
-//! *lanes*, in up to three groups (points or rows of a matrix tile; rows of a
+//! A thread may compute several neighbouring points at once (thread coarsening): its
+//! *elements*, in up to three groups (points or rows of a matrix tile; rows of a
 //! loop or columns of the tile; steps of a contraction). An expression that
-//! depends on no axis of a group is computed once for all lanes of it.
+//! depends on no axis of a group is computed once for all elements of it.
 
 use crate::base::DType;
 use crate::ir::AluOp;
@@ -13,16 +13,16 @@ use crate::render::c_like::register_cache::RegisterCache;
 use crate::render::c_like::unroll::UnrolledLoop;
 use crate::render::c_like::writer::Writer;
 
-/// The lane groups.
+/// Groups of elements.
 pub const GROUPS: usize = 3;
 
-/// A lane: a number in each group.
+/// An element of a thread: a number in each group.
 pub type ElementIndex = [usize; GROUPS];
 
-/// How many lanes there are, and which axes differ between them.
+/// The elements of a thread, and which axes differ between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coarsening {
-    /// Lanes in each group.
+    /// Coarsening factor: elements in each group.
     pub factors: ElementIndex,
     /// For each axis, the group in which its position differs.
     pub group: Vec<Option<u8>>,
@@ -32,7 +32,7 @@ pub struct Coarsening {
 }
 
 impl Coarsening {
-    /// One lane.
+    /// One element.
     pub fn single(kernel: &Kernel) -> Coarsening {
         Coarsening { factors: [1; GROUPS], group: vec![None; kernel.axes.len()], consecutive: [None; GROUPS] }
     }
@@ -46,28 +46,28 @@ pub struct Emitter<'k> {
     pub kernel: &'k Kernel,
     /// The text.
     pub out: Writer,
-    /// The lanes.
+    /// Elements per thread.
     pub coarsening: Coarsening,
-    /// How many invocations share a point's rows.
+    /// Threads that share a point's rows.
     pub reduction_threads: usize,
-    /// Whether each of a team takes neighbouring rows.
+    /// Whether each of these takes neighbouring rows.
     pub blocked: bool,
-    /// Invocations that exchange values without memory, neighbours in a team; 1 if none do.
+    /// Invocations that exchange values without memory, neighbours among these; 1 if none do.
     pub warp: usize,
     /// Registers that an invocation has for what loops over its rows share.
     pub cache_registers: usize,
-    /// Whether loops over such rows are written turn by turn.
+    /// Whether loops over such rows are unrolled.
     pub unrolls_cached_loops: bool,
     /// One, as an expression that no compiler knows to be one, where loops that could be
     /// counted are to stay loops.
     pub one: Option<&'static str>,
-    /// What they hold, if something.
+    /// What they cache, if anything.
     pub(super) register_cache: Option<RegisterCache>,
-    /// The loop that is being written turn by turn.
+    /// The loop that is being unrolled.
     pub(super) unrolled: Option<UnrolledLoop>,
-    /// For each input and each output, whether it is accessed by fours.
+    /// For each input and each output, whether it is accessed by vec4 accesses.
     pub vec4: (Vec<bool>, Vec<bool>),
-    /// Of those, which by eights.
+    /// Of those, which by vec8 accesses.
     pub vec8: (Vec<bool>, Vec<bool>),
     /// Which groups each expression's value differs in, as bits.
     masks: Vec<u8>,

@@ -20,7 +20,7 @@ pub fn template(text: &'static str) -> &'static str {
     text.split_once(MARK).map_or_else(|| panic!("a template without its mark"), |(_, own)| own)
 }
 
-/// For each input and each output, whether it is accessed by fours.
+/// For each input and each output, whether it is accessed by vec4 accesses.
 pub type Vec4Accesses = (Vec<bool>, Vec<bool>);
 
 /// A direction: its axes, and a function's parameter along it.
@@ -75,7 +75,7 @@ impl<'a> Hook<'a> {
         Hook { kernel, coarsening, vec4, sides }
     }
 
-    /// The accesses of several hooks: inputs by fours where all of them can,
+    /// The accesses of several hooks: inputs by vec4 accesses where all of them can,
     /// outputs where the last can.
     pub fn vec4_accesses(hooks: &[&Hook<'_>]) -> Vec4Accesses {
         let Some(last) = hooks.last() else { panic!("a template without functions") };
@@ -231,7 +231,7 @@ pub struct ElementBlock {
     pub elements: [[String; 4]; 4],
 }
 
-/// Whether fours of a side's positions differ along its last axis only.
+/// Whether vec4s of a side's positions differ along its last axis only.
 fn is_vec4_aligned(kernel: &Kernel, axes: &[AxisId]) -> bool {
     axes.last().is_some_and(|axis| kernel.axes[axis.index()].extent.is_multiple_of(4))
 }

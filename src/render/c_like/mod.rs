@@ -1,13 +1,13 @@
 //! What the GPU languages share: the program of a kernel, as text.
 //!
 //! - [`writer`]: lines and indentation.
-//! - [`emit`]: expressions, one definition each; positions; lanes.
+//! - [`emit`]: expressions, one definition each; positions; elements per thread.
 //! - [`address`]: where loads and stores go.
 //! - [`nest`]: loops over rows, reductions in stages, stores.
-//! - [`hold`]: rows that stay in registers between loops.
-//! - [`turns`]: loops over such rows, written turn by turn.
-//! - [`team`]: the states of a team become one.
-//! - [`fold`]: the states of reductions and scans.
+//! - [`register_cache`]: rows that stay in registers between loops.
+//! - [`unroll`]: unrolled loops over such rows.
+//! - [`tree_reduction`]: the states of a workgroup or warp become one.
+//! - [`reduction_state`]: the states of reductions and scans.
 //! - [`hook`]: parts of a kernel as bodies of functions that templates call.
 //!
 //! A language is a [`Dialect`]: how it spells types, numbers, operations and
@@ -93,7 +93,7 @@ pub trait Dialect {
     fn load(&self, input: u32, address: &str) -> String;
     /// Of an input accessed by groups of neighbours: the number of a group, counted from
     /// where its memory begins.
-    fn begun(&self, _input: u32, group: &str) -> String {
+    fn vector_index(&self, _input: u32, group: &str) -> String {
         group.into()
     }
     /// Four neighbours of an input, from four times this position on.

@@ -142,7 +142,7 @@ impl Emitter<'_> {
         self.finish(level, reductions, &states);
     }
 
-    /// Opens the block around the turns of a loop that is written turn by turn; gives
+    /// Opens the block around the iterations of a loop that is written iteration by iteration; gives
     /// their number.
     fn unrolled_iterations(&mut self, level: u8) -> Option<usize> {
         let register_cache =

@@ -1,4 +1,4 @@
-//! Rows that stay in registers: what one loop over them loads or computes at
+//! Register caching of rows: what one loop over them loads or computes at
 //! some cost, and a later loop needs, is kept if an invocation's rows are few.
 //! A softmax so reads its input once.
 
@@ -8,7 +8,7 @@ use crate::kernel::{Expr, ExprId};
 use crate::render::c_like::emit::{ElementIndex, Emitter};
 use crate::render::c_like::unroll::unroll_count;
 
-/// What is kept from one loop over the rows of level 1 for later ones.
+/// Values cached from one loop over the rows of level 1 for later ones.
 #[derive(Debug)]
 pub struct RegisterCache {
     /// Iterations of each such loop.
@@ -18,14 +18,14 @@ pub struct RegisterCache {
 }
 
 impl Emitter<'_> {
-    /// Decides what to keep between loops with these targets, in their order.
+    /// Decides what to cache between loops with these targets, in their order.
     pub(super) fn plan_register_cache(&mut self, loops: &[Vec<ExprId>]) {
         let rows = self.kernel.level_points(1);
         if rows == 1 {
             // There is no loop.
             return;
         }
-        // Few numbers of turns, since each is a text of its own.
+        // Few numbers of iterations, since each is a text of its own.
         let needed = rows.div_ceil(self.reduction_threads * self.coarsening_of(1));
         let iterations =
             if self.unrolls_cached_loops { unroll_count(needed) } else { Some(needed.next_power_of_two()) };
@@ -45,7 +45,7 @@ impl Emitter<'_> {
         self.declare_register_cache();
     }
 
-    /// What later loops would find kept, each from the loop that computes it to
+    /// What later loops would find cached, each from the loop that computes it to
     /// before the last that needs it.
     fn spans(&mut self, loops: &[Vec<ExprId>]) -> Vec<(ExprId, Range<usize>)> {
         let mut spans: Vec<(ExprId, Range<usize>)> = Vec::new();
@@ -121,7 +121,7 @@ impl Emitter<'_> {
         format!("cached_{}", self.name(id, elem))
     }
 
-    /// The values that a loop with these targets finds kept.
+    /// The values that a loop with these targets finds cached.
     pub(super) fn reloadable(&mut self, level: u8, targets: &[ExprId]) -> Vec<ExprId> {
         let cache_slot: Vec<ExprId> = match &self.register_cache {
             Some(register_cache) if level == 1 => register_cache
@@ -135,7 +135,7 @@ impl Emitter<'_> {
         self.cut(targets, &cache_slot)
     }
 
-    /// Defines values as what was kept of this turn's row.
+    /// Reloads values cached for this iteration's row.
     pub(super) fn reload(&mut self, values: &[ExprId]) {
         for &id in values {
             for elem in self.elements(self.mask(id)) {
@@ -146,14 +146,14 @@ impl Emitter<'_> {
         }
     }
 
-    /// Where a lane's value of this turn is kept.
+    /// Where an element of this iteration is cached.
     fn cache_slot(&self, id: ExprId, elem: ElementIndex) -> String {
         let iteration =
             self.unrolled.as_ref().map_or("iteration".into(), |iterations| iterations.number.to_string());
         format!("{}[{iteration}]", self.cache_array(id, elem))
     }
 
-    /// Keeps what this turn computed for the first time.
+    /// Caches what this iteration computed for the first time.
     pub(super) fn cache_values(&mut self, level: u8) {
         for id in self.uncached(level) {
             for elem in self.elements(self.mask(id)) {
@@ -163,7 +163,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// What a loop has defined that is to be kept and was not yet.
+    /// What a loop has defined that is to be cached and was not yet.
     pub(super) fn uncached(&self, level: u8) -> Vec<ExprId> {
         let register_cache = self
             .register_cache
@@ -176,7 +176,7 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// These values are kept from here on.
+    /// These values are cached from here on.
     pub(super) fn mark_cached(&mut self, values: &[ExprId]) {
         for (id, cache_slot) in
             self.register_cache.iter_mut().flat_map(|register_cache| &mut register_cache.values)

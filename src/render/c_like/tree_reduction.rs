@@ -1,10 +1,10 @@
-//! The states of a team: merged into one that every invocation then has.
+//! Tree reductions: the states of the threads that share a row become one that all of them have.
 
 use crate::render::c_like::emit::Emitter;
 use crate::render::c_like::reduction_state::MonoidEmitter;
 
 impl Emitter<'_> {
-    /// Merges the states of a team, in a tree; all have the result then.
+    /// Merges the states of a workgroup in a tree; all threads have the result then.
     pub(super) fn tree_reduce(&mut self, monoid: MonoidEmitter<'_>, names: &[String]) {
         let components = monoid.components();
         if self.warp > 1 && components.iter().all(|component| self.dialect.exchanges(component.dtype)) {

@@ -1,39 +1,39 @@
-//! Loops over held rows, written turn by turn: some drivers neither unroll loops nor keep
-//! arrays in registers. Where accesses start is named before the first turn, so that those of
-//! each turn are a constant further.
+//! Unrolled loops over cached rows: some drivers neither unroll loops nor keep arrays in
+//! registers. Where accesses start is named before the first iteration, so that those of each
+//! iteration are a constant further.
 
 use crate::kernel::{Affine, AxisId};
 use crate::render::c_like::emit::Emitter;
 use crate::render::c_like::writer::InsertionPoint;
 use crate::render::thresholds::UNROLL_COUNTS;
 
-/// The turns that are written out where so many are needed; `None` if there are too many.
+/// The iterations that are unrolled where so many are needed; `None` if there are too many.
 pub fn unroll_count(needed: usize) -> Option<usize> {
     UNROLL_COUNTS.into_iter().find(|&count| count >= needed)
 }
 
-/// The turns that every loop has for which so many are written out.
+/// The iterations that no loop unrolled so often skips.
 fn always_full_iterations(unrolled: usize) -> usize {
     UNROLL_COUNTS.into_iter().rev().find(|&count| count < unrolled).unwrap_or(0)
 }
 
-/// A loop that is being written.
+/// A loop that is being unrolled.
 #[derive(Debug)]
 pub struct UnrolledLoop {
-    /// The turn.
+    /// The iteration.
     pub number: usize,
-    /// Rows that all invocations take in a turn.
+    /// Rows that all invocations take in an iteration.
     step: usize,
     /// The axis along which rows are neighbours, if there is one alone.
     axis: Option<AxisId>,
-    /// Where what all turns share is written.
+    /// Where what all iterations share is written.
     before: InsertionPoint,
     /// What is written there: values and their names.
     starts: Vec<(String, String)>,
 }
 
 impl Emitter<'_> {
-    /// Opens the block around a loop's turns.
+    /// Opens the block around a loop's iterations.
     pub(super) fn open_unrolled(&mut self, axes: &[AxisId], coarsening: usize) {
         self.out.open("");
         self.row_of_iteration(0, coarsening);
@@ -49,7 +49,7 @@ impl Emitter<'_> {
         });
     }
 
-    /// Opens the block of a turn; gives the number of blocks opened.
+    /// Opens the block of an iteration; gives the number of blocks opened.
     pub(super) fn open_iteration(
         &mut self,
         number: usize,
@@ -71,7 +71,7 @@ impl Emitter<'_> {
         1 + usize::from(partial)
     }
 
-    /// Closes the block around a loop's turns.
+    /// Closes the block around a loop's iterations.
     pub(super) fn close_unrolled(&mut self) {
         self.unrolled = None;
         self.out.close();

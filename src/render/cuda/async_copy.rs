@@ -1,5 +1,5 @@
 //! How operands of templates lie in memory; those whose elements are copied to shared memory
-//! as they are, by pieces of 16 bytes.
+//! as they are, by chunks of 16 bytes.
 
 use crate::base::DType;
 use crate::kernel::{Access, AxisId, Expr, ExprId, Kernel};

@@ -37,7 +37,7 @@ const BACKWARD: &str = include_str!("../../../kernels/attention_backward.cuh");
 pub struct CudaAttentionTile {
     /// Rows of what is computed that it has.
     pub rows: usize,
-    /// Whether groups of four warps multiply (wgmma).
+    /// Whether warpgroups multiply (wgmma).
     pub uses_wgmma: bool,
 }
 
@@ -137,7 +137,7 @@ pub(super) fn render(
 
 /// What stands before an attention by a block's shared memory.
 fn by_block(a: &FusedAttention, block: CudaAttentionTile) -> String {
-    format!("constexpr i32 ATTENTION_HEIGHT = {};\n", block.rows)
+    format!("constexpr i32 ATTENTION_TILE_ROWS = {};\n", block.rows)
         + template(BY_BLOCK)
         + if a.part.is_gradient() { BACKWARD } else { FORWARD }
 }
@@ -150,7 +150,7 @@ struct TemplateInstance {
     conditions: Vec<(&'static str, bool)>,
     /// The function's body.
     body: String,
-    /// The kernel's inputs that are read by fours, and those that are copied by pieces.
+    /// The kernel's inputs that are read by vec4 accesses, and those that are copied by chunks.
     vec4_accesses: Vec<bool>,
     pieces: Vec<bool>,
 }
@@ -335,9 +335,9 @@ impl AttentionBody<'_> {
         let result = self.a.mask.map_or("x".to_string(), |mask| {
             emitter.define_all(&[mask]);
             let value = emitter.name(mask, ElementIndex::default());
-            let nowhere = self.dialect.constant(DType::F32, u64::from(f32::NEG_INFINITY.to_bits()));
+            let minus_infinity = self.dialect.constant(DType::F32, u64::from(f32::NEG_INFINITY.to_bits()));
             match self.kernel().exprs[mask.index()].dtype == DType::Bool {
-                true => format!("({value} ? x : {nowhere})"),
+                true => format!("({value} ? x : {minus_infinity})"),
                 false => format!("(x + {value})"),
             }
         });

@@ -256,14 +256,14 @@ impl Dialect for Cuda {
         format!("load4{version}(in{input}, {quad})")
     }
     fn register4(&self, dtype: DType) -> String {
-        format!("four<{}>", register(dtype))
+        format!("vec4<{}>", register(dtype))
     }
     fn load8(&self, input: u32, eighth: &str) -> String {
         let version = if self.inputs[input as usize] == DType::F16 { "f16" } else { "bf16" };
         format!("load8_{version}(in{input}, {eighth})")
     }
     fn register8(&self, dtype: DType) -> String {
-        format!("eight<{}>", register(dtype))
+        format!("vec8<{}>", register(dtype))
     }
     fn store(&self, output: usize, address: &str, value: &str) -> String {
         format!("out{output}[{address}] = {};", narrowed(self.outputs[output], value))

@@ -3,15 +3,15 @@
 //! - [`attention`]: attention by a template.
 //! - [`dialect`]: how it spells things.
 //! - [`kernel`]: kernels without and with a contraction.
-//! - [`piece`]: operands of templates that are copied as they are.
-//! - [`plain`]: products that a library computes too.
-//! - [`mod@product`]: contractions by templates, in parts of their depth.
+//! - [`async_copy`]: operands of templates that are copied as they are (`cp.async`).
+//! - [`plain_matmul`]: products that a library computes too.
+//! - [`mod@product`]: contractions by templates, split along k where that is faster.
 //! - [`scan`]: scans of long rows by a template.
 //! - [`mod@scatter`]: updates by index.
 //! - [`tiles`]: which templates, in what sizes.
 //! - [`thresholds`]: tuning numbers.
 //! - [`skinny`]: products of few rows.
-//! - [`stored`]: operands that are computed before a product.
+//! - [`operand_selection`]: operands that are computed before a product.
 //! - [`mod@sort`]: sorting permutations, by a template.
 //!
 //! A pass's text is one `__global__` function, [`ENTRY`]. It takes a pointer
@@ -117,7 +117,7 @@ struct Parameters {
     /// Types and names.
     list: Vec<(String, String)>,
     slots: Vec<BufferBinding>,
-    /// Names of descriptions.
+    /// Names of tensor maps.
     tensor_maps: Vec<String>,
 }
 
@@ -168,7 +168,7 @@ impl Parameters {
         all
     }
 
-    /// The names of all, and where descriptions are.
+    /// The names of all, and where tensor maps are.
     fn names(&self, arguments: usize) -> Vec<String> {
         let names = self.all(arguments).into_iter().map(|(_, name)| name);
         names.chain(self.tensor_maps.iter().map(|name| format!("&{name}"))).collect()

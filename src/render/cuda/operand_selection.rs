@@ -13,7 +13,7 @@ use crate::render::split::rewriter::{axes_of, needed};
 use crate::render::target::{CudaFeatures, GpuTarget};
 
 /// Neighbours that are copied together.
-const PIECE: usize = 8;
+const CHUNK: usize = 8;
 
 /// The operands of a kernel's product that are worth it, by the way that the product takes.
 pub fn worth_materializing(
@@ -25,7 +25,7 @@ pub fn worth_materializing(
     let (CudaProductTile::Mma { factor, .. } | CudaProductTile::Wgmma { factor, .. }) = way.tile else {
         return Vec::new();
     };
-    let Some(cuda) = target.cuda.filter(|_| factor.dtype().size() == 2 && target.alignment >= PIECE) else {
+    let Some(cuda) = target.cuda.filter(|_| factor.dtype().size() == 2 && target.alignment >= CHUNK) else {
         return Vec::new();
     };
     let [rows, columns] = way.tile.size();
@@ -56,7 +56,7 @@ fn as_matrix(
     let (across, depth) = (wide(kernel, across.iter().copied()), wide(kernel, c.k.iter().copied()));
     let k_major = is_k_major(kernel, value, &depth, &across);
     let [lines, along] = if k_major { [&across, &depth] } else { [&depth, &across] };
-    let whole = kernel.points_of(along).is_multiple_of(PIECE);
+    let whole = kernel.points_of(along).is_multiple_of(CHUNK);
     let axes: Vec<AxisId> = batch.chain(lines.iter().copied()).chain(along.iter().copied()).collect();
     let dense =
         axes.iter().all(|axis| varies.contains(axis)) && kernel.points_of(&axes) <= read(kernel, value).0;

@@ -3,8 +3,8 @@
 //!
 //! The header holds the extents, the tile's sizes and `Product`: the launch's
 //! parameters, with functions that give four by four elements of an operand, or the
-//! place of a piece of 16 bytes, where an operand is copied as it is (none where the
-//! device copies it by a description), and one that
+//! place of a chunk of 16 bytes, where an operand is copied as it is (none where the
+//! device copies it by a tensor map), and one that
 //! stores what becomes of four columns of a row of the sum ([`hook`]).
 
 use std::fmt::Write;
@@ -33,7 +33,7 @@ const ROWS: u8 = 0;
 const COLUMNS: u8 = 1;
 const DEPTHS: u8 = 2;
 
-/// Bytes of a line in shared memory that groups of warps read.
+/// Bytes of a line in shared memory that warpgroups read.
 const LINE_BYTES: usize = 128;
 
 /// A product as sums over its depth, where blocks have nothing to share: of one row, and so
@@ -195,7 +195,7 @@ struct ProductOperand<'a> {
     k_major: bool,
     /// If it is copied as it is.
     copied: Option<AsyncCopy>,
-    /// If the device copies it by a description.
+    /// If the device copies it by a tensor map.
     tensor_map: Option<TensorMapSpec>,
 }
 
@@ -229,9 +229,9 @@ impl<'a> ProductRenderer<'a> {
         ProductOperand { name, value, hook, sides, k_major, copied, tensor_map }
     }
 
-    /// The description by which the device copies an input that runs through memory
+    /// The tensor map by which the device copies an input that runs through memory
     /// along a side, in lines along the other: where each is one axis, and the bytes
-    /// between lines and matrices are what descriptions allow.
+    /// between lines and matrices are what tensor maps allow.
     fn tensor_map(
         &self,
         kernel: &Kernel,
@@ -274,7 +274,7 @@ impl<'a> ProductRenderer<'a> {
         })
     }
 
-    /// The input that a value is, if a tile takes its elements by pieces along a side.
+    /// The input that a value is, if a tile takes its elements by chunks along a side.
     fn copied(&self, kernel: &Kernel, value: ExprId, along: HookAxis<'_>) -> Option<AsyncCopy> {
         let (CudaProductTile::Mma { factor, .. } | CudaProductTile::Wgmma { factor, .. }) = *self.tile else {
             return None;
@@ -289,7 +289,7 @@ impl<'a> ProductRenderer<'a> {
         Hook::new(kernel, &values, [self.columns(), self.columns()], self.target)
     }
 
-    /// The function that gives an operand; none where its description does.
+    /// The function that gives an operand; none where its tensor map does.
     fn operand(&self, operand: &ProductOperand<'_>, context: &HookContext<'_>) -> String {
         if operand.tensor_map.is_some() {
             return String::new();
@@ -300,7 +300,7 @@ impl<'a> ProductRenderer<'a> {
             let ty = format!("const {}*", storage(self.part.kernel.inputs[copied.slot as usize].dtype));
             return method(
                 &ty,
-                &format!("piece_{}", operand.name),
+                &format!("chunk_{}", operand.name),
                 &format!("Place batch, {sides}, bool& is_inside"),
                 &body,
             );
@@ -349,15 +349,15 @@ impl<'a> ProductRenderer<'a> {
         let _ =
             writeln!(text, "constexpr i32 ROWS = {rows}, COLUMNS = {columns}, STEP = {};", self.tile.step());
         for (name, operand) in ["A", "B"].iter().zip(operands) {
-            let _ = writeln!(text, "constexpr bool {name}_ALONG_DEPTH = {};", operand.k_major);
+            let _ = writeln!(text, "constexpr bool {name}_K_MAJOR = {};", operand.k_major);
         }
         match *self.tile {
             CudaProductTile::Simt { row_vec4s, column_vec4s, .. } => {
                 let _ =
-                    writeln!(text, "constexpr i32 ROW_FOURS = {row_vec4s}, COLUMN_FOURS = {column_vec4s};");
+                    writeln!(text, "constexpr i32 ROW_VEC4S = {row_vec4s}, COLUMN_VEC4S = {column_vec4s};");
             }
             CudaProductTile::Skinny { k_unroll, .. } => {
-                let _ = writeln!(text, "constexpr i32 DEEP = {}, TURNS = {k_unroll};", self.tile.deep());
+                let _ = writeln!(text, "constexpr i32 DEEP = {}, K_UNROLL = {k_unroll};", self.tile.deep());
             }
             CudaProductTile::Mma { factor, part_rows, part_columns, stages, .. } => {
                 let _ =
@@ -373,9 +373,9 @@ impl<'a> ProductRenderer<'a> {
                 text += &self.staging(operands, factor, stages);
                 let _ = writeln!(
                     text,
-                    "template <bool A_TURNED, bool B_TURNED>\n\
+                    "template <bool A_TRANSPOSED, bool B_TRANSPOSED>\n\
                      KILN_FUNCTION void wgmma(f32 (&c)[COLUMNS / 8][4], u64 a, u64 b) {{ \
-                     wgmma_{}<A_TURNED, B_TURNED>(c, a, b); }}",
+                     wgmma_{}<A_TRANSPOSED, B_TRANSPOSED>(c, a, b); }}",
                     factor.name()
                 );
             }
@@ -388,8 +388,8 @@ impl<'a> ProductRenderer<'a> {
         let mut text = String::new();
         let _ = writeln!(text, "constexpr i32 STAGES = {stages}, THREADS = {};", self.tile.threads());
         for (name, operand) in ["A", "B"].iter().zip(operands) {
-            let _ = writeln!(text, "constexpr bool {name}_IS_COPIED = {};", operand.copied.is_some());
-            let _ = writeln!(text, "constexpr bool {name}_BY_MAP = {};", operand.tensor_map.is_some());
+            let _ = writeln!(text, "constexpr bool {name}_IS_ASYNC = {};", operand.copied.is_some());
+            let _ = writeln!(text, "constexpr bool {name}_BY_TMA = {};", operand.tensor_map.is_some());
         }
         let _ = writeln!(text, "typedef {} Stored;", storage(factor.dtype()));
         let _ = writeln!(text, "KILN_FUNCTION u32 stored(f32 x) {{ return {}(x); }}", factor.rounding());

@@ -116,10 +116,10 @@ fn header(sort: &Sort, sizes: &CudaSortSizes, parameters: &Parameters) -> String
     let CudaSortSizes { length, padded, inner, lines, segment, selected, key: (key, _), place } = *sizes;
     let mut text = format!("typedef {key} Key;\ntypedef {place} Place;\n");
     let (runs, all) = (segment.trailing_zeros(), padded.trailing_zeros());
-    let _ = writeln!(text, "constexpr i32 STRETCH = {segment}, STRETCH_RUNS = {runs}, RUNS = {all};");
+    let _ = writeln!(text, "constexpr i32 SEGMENT = {segment}, SEGMENT_RUNS = {runs}, RUNS = {all};");
     let _ = writeln!(text, "constexpr Place LINES = {lines}, LENGTH = {length}, PADDED = {padded};");
     let _ = writeln!(text, "constexpr Place COUNT = {};", sort.count);
-    let _ = writeln!(text, "constexpr i32 KEPT = {selected};");
+    let _ = writeln!(text, "constexpr i32 SELECTED = {selected};");
     text += "struct Sort {\n";
     text += &parameters.fields(0);
     text += &method("i32", "number", "", "        return (i32)first;\n");

@@ -91,9 +91,9 @@ pub enum CudaProductTile {
         rows: usize,
         /// Columns of the tile.
         columns: usize,
-        /// Fours of rows that a thread computes.
+        /// Vec4s of rows that a thread computes.
         row_vec4s: usize,
-        /// Fours of columns that a thread computes.
+        /// Vec4s of columns that a thread computes.
         column_vec4s: usize,
         /// Bytes of an element.
         size: usize,
@@ -104,7 +104,7 @@ pub enum CudaProductTile {
         rows: usize,
         /// Columns of the tile.
         columns: usize,
-        /// Fours of depths that a thread takes at a time.
+        /// Vec4s of depths that a thread takes at a time.
         k_unroll: usize,
         /// Bytes of an element.
         size: usize,
@@ -129,7 +129,7 @@ pub enum CudaProductTile {
     Wgmma {
         /// What they multiply.
         factor: MmaType,
-        /// Rows of the tile: 64 for each group of four warps.
+        /// Rows of the tile: 64 for each warpgroup.
         rows: usize,
         /// Columns of the tile.
         columns: usize,
@@ -192,7 +192,7 @@ const MMA: &[MmaTileEntry] = &[
     mma(SharedMemoryClass::Small, [16, 64], [16, 16], 4, 180),
 ];
 
-/// The tiles of groups of four warps: rows and columns, stages, the rate.
+/// The tiles of warpgroups: rows and columns, stages, the rate.
 const WGMMA: &[([usize; 2], usize, u64)] = &[
     ([128, 256], 4, 2600),
     ([128, 128], 5, 2200),
@@ -201,7 +201,7 @@ const WGMMA: &[([usize; 2], usize, u64)] = &[
     ([64, 64], 5, 1100),
 ];
 
-/// The tiles of ordinary multiplications: rows and columns, fours of them that a
+/// The tiles of ordinary multiplications: rows and columns, vec4s of them that a
 /// thread computes, the rate for 32-bit numbers.
 const SIMT: &[([usize; 2], [usize; 2], u64)] = &[
     ([128, 128], [2, 2], 70),

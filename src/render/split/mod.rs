@@ -11,7 +11,7 @@
 //!   are summed.
 //! - [`scatter`]: the updates are cut into parts that change copies of their own,
 //!   which are combined.
-//! - [`operand`]: what a contraction multiplies is computed before.
+//! - [`materialize`]: what a contraction multiplies is computed before.
 //! - [`fission`]: any other kernel has its reductions and scans computed one
 //!   by one, each by one of the forms above.
 //!

@@ -122,7 +122,7 @@ fn functions(
         Some(mask) => {
             let hides = kernel.exprs[mask.index()].dtype == DType::Bool;
             let score = |value: &str, i: usize, j: usize| match hides {
-                true => format!("select(nowhere().x, x[{i}][{j}], {value})"),
+                true => format!("select(minus_infinity().x, x[{i}][{j}], {value})"),
                 false => format!("x[{i}][{j}] + {value}"),
             };
             hook::operand(&hooks[3], signature, mask, None, &context, &score)
@@ -155,21 +155,21 @@ fn header(
             constant("LANES", lanes);
             constant("KEY_LANES", key_lanes);
             constant("COLUMN_LANES", column_lanes);
-            constant("COLUMN_TURNS", column_passes);
+            constant("COLUMN_PASSES", column_passes);
         }
         WgslAttentionTile::Workgroup { rows, keys, key_step, column_vec4s } => {
             constant("BLOCK_ROWS", rows);
             constant("BLOCK_KEYS", keys);
             constant("DEPTH_STEP", block.depth_step());
             constant("KEY_STEP", key_step);
-            constant("COLUMN_FOURS", column_vec4s);
+            constant("COLUMN_VEC4S", column_vec4s);
         }
     }
     let _ = writeln!(text, "const CAUSAL = {};\nconst MASKED = {};", a.causal, a.mask.is_some());
     let number = |x: f32| dialect.constant(DType::F32, u64::from(x.to_bits()));
     let scale = number(f64::from_bits(a.scale) as f32);
     let _ = writeln!(text, "fn scale() -> Element {{\n    return {scale};\n}}");
-    for (name, x) in [("zero", 0.0), ("nowhere", f32::NEG_INFINITY)] {
+    for (name, x) in [("zero", 0.0), ("minus_infinity", f32::NEG_INFINITY)] {
         let x = number(x);
         let _ = writeln!(text, "fn {name}() -> vec4<Element> {{\n    return vec4<Element>({x});\n}}");
     }

@@ -19,9 +19,9 @@ pub struct Wgsl {
     pub inputs: usize,
 }
 
-/// A launch word.
+/// A uniform.
 pub fn word(number: usize) -> String {
-    format!("launch[{}].{}", number / 4, ["x", "y", "z", "w"][number % 4])
+    format!("uniforms[{}].{}", number / 4, ["x", "y", "z", "w"][number % 4])
 }
 
 /// The suffix of the prelude's version for a type.
@@ -183,8 +183,8 @@ impl Dialect for Wgsl {
     fn load(&self, input: u32, address: &str) -> String {
         format!("in{input}({address})")
     }
-    fn begun(&self, input: u32, group: &str) -> String {
-        format!("in{input}_begun({group})")
+    fn vector_index(&self, input: u32, group: &str) -> String {
+        format!("in{input}_vector_index({group})")
     }
     fn load4(&self, input: u32, quad: &str) -> String {
         format!("in{input}({quad})")
@@ -196,7 +196,7 @@ impl Dialect for Wgsl {
         format!("in{input}({eighth})")
     }
     fn register8(&self, dtype: DType) -> String {
-        format!("Eight_{}", self.register(dtype))
+        format!("Vec8_{}", self.register(dtype))
     }
     fn store8(&self, output: usize, eighth: &str, values: &[String; 8]) -> String {
         let [low, high] = [&values[..4], &values[4..]].map(|half| format!("vec4({})", half.join(", ")));

@@ -104,19 +104,19 @@ impl<'k> KernelShader<'k> {
         Ok(pass)
     }
 
-    /// The launch's inputs of those that are accessed by fours, or by eights.
+    /// The launch's inputs of those that are accessed by vec4 accesses, or by vec8 accesses.
     pub(super) fn marked_inputs(&self, accessed: &[bool]) -> Vec<usize> {
         let slots = (0..accessed.len()).filter(|&slot| accessed[slot]);
         slots.filter_map(|slot| self.part.inputs[slot].input()).collect()
     }
 
-    /// The bindings, where inputs and outputs are accessed by fours as said.
+    /// The bindings, where inputs and outputs are accessed by vec4 accesses as said.
     pub(super) fn bind(&self, vec4: &Vec4Accesses) -> Result<BindingDeclarations, Unsupported> {
         let kernel = self.kernel();
         self.bind_runs(vec4, &(vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]))
     }
 
-    /// The bindings, where inputs and outputs are accessed by fours and eights as said.
+    /// The bindings, where inputs and outputs are accessed by vec4 and vec8 accesses as said.
     fn bind_runs(
         &self,
         vec4: &Vec4Accesses,
@@ -314,7 +314,7 @@ fn emitter<'k>(dialect: &'k Wgsl, kernel: &'k Kernel, mapping: &ThreadMapping) -
 }
 
 /// Keeps loops as they are: software drivers write out those that they can count, and compile
-/// each turn's accesses for two to ten milliseconds, which launches do not win back.
+/// each iteration's accesses for two to ten milliseconds, which launches do not win back.
 fn keep_loops(emitter: &mut Emitter<'_>) {
     emitter.out.line("let one = i32(min(groups.y, 1u));");
     emitter.one = Some("one");

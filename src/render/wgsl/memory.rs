@@ -52,9 +52,9 @@ pub struct BindingDeclarations {
     pub text: String,
     /// What they bind.
     pub slots: Vec<BufferBinding>,
-    /// What the entry point does first: drivers read launch words again in
-    /// each turn of a loop.
-    pub starts: String,
+    /// What the entry point does first: drivers read uniforms again in
+    /// each iteration of a loop.
+    pub prologue: String,
     window: u64,
     /// Whether four 32-bit elements are accessed as two 64-bit words: software
     /// drivers go through the words of an access one by one.
@@ -70,7 +70,7 @@ impl BindingDeclarations {
         BindingDeclarations {
             text: String::new(),
             slots: Vec::new(),
-            starts: String::new(),
+            prologue: String::new(),
             window,
             long_words,
         }
@@ -125,15 +125,15 @@ impl BindingDeclarations {
         };
         let own = word(INPUT_OFFSETS + slot);
         let (name, ty, first) = match view.run {
-            1 => ("start", "u32", own),
-            8 => ("eights", "i32", format!("i32({own} / 8u)")),
-            _ => ("fours", "i32", format!("i32({own} / 4u)")),
+            1 => ("offset", "u32", own),
+            8 => ("vec8_offset", "i32", format!("i32({own} / 8u)")),
+            _ => ("vec4_offset", "i32", format!("i32({own} / 4u)")),
         };
         let line = format!("    {name}{slot} = {first};\n");
         // Two inputs of a kernel may be one of the launch.
-        if !self.starts.contains(&line) {
+        if !self.prologue.contains(&line) {
             let _ = writeln!(self.text, "var<private> {name}{slot}: {ty};");
-            self.starts += &line;
+            self.prologue += &line;
         }
         format!(" + {name}{slot}")
     }
@@ -203,7 +203,7 @@ impl BindingDeclarations {
         let offset = self.start(view);
         let _ = writeln!(
             self.text,
-            "fn {}_begun(group: i32) -> i32 {{\n    return group{offset};\n}}",
+            "fn {}_vector_index(group: i32) -> i32 {{\n    return group{offset};\n}}",
             view.name
         );
     }
@@ -212,7 +212,7 @@ impl BindingDeclarations {
     fn read_eight(&mut self, view: &BufferView) {
         let ty = register(view.dtype);
         let (names, window) = self.bind(view, "vec4<u64>", 32);
-        let structure = format!("struct Eight_{ty} {{ low: vec4<{ty}>, high: vec4<{ty}> }}\n");
+        let structure = format!("struct Vec8_{ty} {{ low: vec4<{ty}>, high: vec4<{ty}> }}\n");
         if !self.text.contains(&structure) {
             self.text += &structure;
         }
@@ -220,8 +220,8 @@ impl BindingDeclarations {
         let body = pieces(&names, "e", window, 1, &|place| format!("x = {place};"));
         let _ = writeln!(
             self.text,
-            "fn {}(eighth: i32) -> Eight_{ty} {{\n    let e = u32(eighth);\n    var x: vec4<u64>;\n{body}    \
-             return Eight_{ty}({}, {});\n}}",
+            "fn {}(eighth: i32) -> Vec8_{ty} {{\n    let e = u32(eighth);\n    var x: vec4<u64>;\n{body}    \
+             return Vec8_{ty}({}, {});\n}}",
             view.name,
             half("xy"),
             half("zw")

@@ -146,7 +146,7 @@ struct ModuleParts<'a> {
     inputs: usize,
     arguments: usize,
     bindings: &'a BindingDeclarations,
-    /// Whether numbers that stem from sizes are launch words in every text.
+    /// Whether numbers that stem from sizes are uniforms in every text.
     sizes_in_words: bool,
     /// Module-level declarations besides.
     declarations: String,
@@ -169,29 +169,22 @@ enum Main<'a> {
 /// The text of a shader: header, bindings, the prelude it needs, `main`.
 fn module(parts: &ModuleParts<'_>) -> String {
     let blocks = uniform_words(parts.inputs, parts.arguments) / 4;
+    let prologue = &parts.bindings.prologue;
     let main = match parts.main {
         Main::Body { workgroup, subgroups, text } => format!(
             "\n@compute @workgroup_size({workgroup})\nfn main(\n    @builtin(workgroup_id) group: vec3<u32>,\n    \
-             @builtin(num_workgroups) groups: vec3<u32>,\n    @builtin(local_invocation_index) local: u32,\n{}) {{\n{text}}}\n",
+             @builtin(num_workgroups) groups: vec3<u32>,\n    @builtin(local_invocation_index) local: u32,\n{}) {{\n{prologue}{text}}}\n",
             if subgroups { PLACE_IN_SUBGROUP } else { "" }
         ),
-        Main::Template(text) => text.into(),
+        Main::Template(text) => format!("fn read_offsets() {{\n{prologue}}}\n{text}"),
     };
-    let own =
-        format!("{}{}{}", parts.bindings.text, parts.declarations, begun(&main, &parts.bindings.starts));
+    let own = format!("{}{}{main}", parts.bindings.text, parts.declarations);
     format!(
-        "// {}\n@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, {}>;\n{}{own}",
+        "// {}\n@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, {}>;\n{}{own}",
         parts.title.replace('\n', " "),
         sized::blocks(blocks, parts.sizes_in_words),
         prelude::needed(&own, parts.adapter)
     )
-}
-
-/// The entry point, doing this first.
-fn begun(main: &str, first: &str) -> String {
-    let end = main.find("fn main(").and_then(|at| Some(at + main[at..].find(") {\n")? + ") {\n".len()));
-    let Some(end) = end else { panic!("no entry point in\n{main}") };
-    format!("{}{first}{}", &main[..end], &main[end..])
 }
 
 /// The shaders of any work, but for a user's kernel: `None`.

@@ -1,14 +1,14 @@
 // Functions that kernels call. A shader takes along those it needs, after the
-// declaration of `launch`. `launch[0].x` is 0, which no compiler knows.
+// declaration of `uniforms`. `uniforms[0].x` is 0, which no compiler knows.
 
 // A constant that compilers do not fold.
 fn number_f32(bits: u32) -> f32 {
-    return bitcast<f32>(bits ^ launch[0].x);
+    return bitcast<f32>(bits ^ uniforms[0].x);
 }
 
 // The same number; compilers see no relation.
 fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+    return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
 
 fn nan_f32(x: f32) -> bool {
@@ -16,7 +16,7 @@ fn nan_f32(x: f32) -> bool {
 }
 
 fn truth_f32(x: bool) -> f32 {
-    return bitcast<f32>(select(0u, 0x3f800000u, x) ^ launch[0].x);
+    return bitcast<f32>(select(0u, 0x3f800000u, x) ^ uniforms[0].x);
 }
 
 fn add_f32(x: f32, y: f32) -> f32 {
@@ -24,7 +24,7 @@ fn add_f32(x: f32, y: f32) -> f32 {
 }
 
 fn negate_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ launch[0].x));
+    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ uniforms[0].x));
 }
 
 fn subtract_f32(x: f32, y: f32) -> f32 {
@@ -117,7 +117,7 @@ fn remainder_f32(x: f32, y: f32) -> f32 {
     let a = bitcast<u32>(x) & 0x7fffffffu;
     let b = bitcast<u32>(y) & 0x7fffffffu;
     if (a >= 0x7f800000u || b > 0x7f800000u || b == 0u) {
-        return bitcast<f32>(0x7fc00000u ^ launch[0].x);
+        return bitcast<f32>(0x7fc00000u ^ uniforms[0].x);
     }
     if (a < b) {
         return x;
@@ -199,7 +199,7 @@ fn log_edges_f32(x: f32, y: f32) -> f32 {
     if ((bits & 0x7fffffff) == 0) {
         value = 0xff800000u;
     }
-    return bitcast<f32>(value ^ launch[0].x);
+    return bitcast<f32>(value ^ uniforms[0].x);
 }
 
 fn log_f32(x: f32) -> f32 {
@@ -313,14 +313,14 @@ fn sin_f32(x: f32) -> f32 {
     let value = sine_in_quarter_f32(parts.x, u32(parts.y));
     let signed = bitcast<u32>(value) ^ (bitcast<u32>(x) & 0x80000000u);
     let finite = (bitcast<u32>(x) & 0x7fffffffu) < 0x7f800000u;
-    return bitcast<f32>(select(0x7fc00000u, signed, finite) ^ launch[0].x);
+    return bitcast<f32>(select(0x7fc00000u, signed, finite) ^ uniforms[0].x);
 }
 
 fn cos_f32(x: f32) -> f32 {
     let parts = quarter_f32(x);
     let value = bitcast<u32>(sine_in_quarter_f32(parts.x, u32(parts.y) + 1u));
     let finite = (bitcast<u32>(x) & 0x7fffffffu) < 0x7f800000u;
-    return bitcast<f32>(select(0x7fc00000u, value, finite) ^ launch[0].x);
+    return bitcast<f32>(select(0x7fc00000u, value, finite) ^ uniforms[0].x);
 }
 
 // A product as the rounded one and what it lacks (Dekker 1971).
@@ -553,7 +553,7 @@ fn shift_right_i32(x: i32, y: i32) -> i32 {
 // Keeps the launch's first index out of range and the axis's extent, in the
 // launch's own words.
 fn report(low: u32, high: u32, extent: u32) {
-    let own = launch[0].y * 4u;
+    let own = uniforms[0].y * 4u;
     if (atomicOr(&status[own], 1u) == 0u) {
         atomicStore(&status[own + 1u], low);
         atomicStore(&status[own + 2u], high);

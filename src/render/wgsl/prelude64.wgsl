@@ -71,11 +71,11 @@ fn shift_right_i64(x: i64, y: i64) -> i64 {
 }
 
 fn number_f64(bits: u64) -> f64 {
-    return bitcast<f64>(bits ^ u64(launch[0].x));
+    return bitcast<f64>(bits ^ u64(uniforms[0].x));
 }
 
 fn opaque_f64(x: f64) -> f64 {
-    return bitcast<f64>(bitcast<u64>(x) ^ u64(launch[0].x));
+    return bitcast<f64>(bitcast<u64>(x) ^ u64(uniforms[0].x));
 }
 
 fn nan_f64(x: f64) -> bool {

@@ -128,14 +128,14 @@ fn header(
         WgslProductTile::Subgroup { rows, vec4s } => {
             constant("LANES", target.subgroup as usize);
             constant("ROWS", rows);
-            constant("FOURS", vec4s);
+            constant("VEC4S", vec4s);
         }
         WgslProductTile::Workgroup { rows, columns, step, row_vec4s, column_vec4s } => {
             constant("ROWS", rows);
             constant("COLUMNS", columns);
             constant("STEP", step);
-            constant("ROW_FOURS", row_vec4s);
-            constant("COLUMN_FOURS", column_vec4s);
+            constant("ROW_VEC4S", row_vec4s);
+            constant("COLUMN_VEC4S", column_vec4s);
         }
         WgslProductTile::Matrix { side, rows, columns, part_rows, part_columns } => {
             constant("ROWS", rows);
@@ -154,7 +154,7 @@ fn header(
     text
 }
 
-/// Whether a tile's text may read sizes from launch words: software drivers take a tenth of a
+/// Whether a tile's text may read sizes from uniforms: software drivers take a tenth of a
 /// second to compile it, and positions that are divided a tenth longer to run if they do.
 fn in_words(tile: &WgslProductTile) -> bool {
     match tile {

@@ -4,7 +4,7 @@
 //! A marked text is a *family* (the text without those numbers) and numbers.
 //! Compiled for the first time it has them written in it, which lets compilers
 //! unroll and divide fast. What differs in a second one of the family is read
-//! from launch words instead, and so on: what differed once will differ again.
+//! from uniforms instead, and so on: what differed once will differ again.
 //! A divisor is two words then, a factor and a shift (Granlund and Montgomery 1994):
 //! software drivers divide by what they do not know lane by lane. A text may ask that
 //! all its numbers are words from the first one on: what a software driver compiles for
@@ -30,7 +30,7 @@ enum PlaceholderKind {
     Dividend,
     /// What stands after it.
     Divisor,
-    /// The blocks of four launch words: it grows, but is never read from one.
+    /// The blocks of four uniforms: it grows, but is never read from one.
     Blocks,
     /// The same, in a text whose other numbers are words from the first one on.
     BlocksOfWords,
@@ -104,14 +104,14 @@ fn quotient_by(x: u32, factor: u32, shift: u32) -> u32 {
 ",
 ];
 
-/// How many blocks of four launch words there are, marked; whether the text's other
+/// How many blocks of four uniforms there are, marked; whether the text's other
 /// numbers are words from the first one on.
 pub fn blocks(count: usize, words: bool) -> String {
     format!("{START}{count}{}{END}", if words { "w" } else { "b" })
 }
 
 /// For each number of a text, `None` if it is written there; else the first of those with
-/// which it shares its launch words, perhaps itself.
+/// which it shares its uniforms, perhaps itself.
 pub type UniformPlacement = Vec<Option<usize>>;
 
 /// A marked text taken apart.
@@ -171,7 +171,7 @@ impl ParameterizedText {
         self.numbers.iter().map(|(value, _)| *value).collect()
     }
 
-    /// Which numbers are launch words if those `lifted` are. Numbers that are equal here,
+    /// Which numbers are uniforms if those `lifted` are. Numbers that are equal here,
     /// and in each of the other texts of the family, are one: compilers then see that
     /// what is computed from them is the same too. In a text that is compiled once for all
     /// sizes each has its own: whatever is equal here may differ elsewhere.
@@ -185,7 +185,7 @@ impl ParameterizedText {
         lifted.iter().enumerate().map(|(i, &lifted)| lifted.then(|| place(i))).collect()
     }
 
-    /// The text with its numbers, but for those that are launch words, which come
+    /// The text with its numbers, but for those that are uniforms, which come
     /// after all others. `int64` tells whether the device has 64-bit integers.
     pub fn text(&self, places: &UniformPlacement, int64: bool) -> String {
         let (words, count) = self.starts(places);
@@ -211,7 +211,7 @@ impl ParameterizedText {
         text
     }
 
-    /// The launch word at which each number starts that has words of its own, and how
+    /// The uniform at which each number starts that has words of its own, and how
     /// many words there are.
     fn starts(&self, places: &UniformPlacement) -> (Vec<usize>, usize) {
         let blocks = self.numbers.iter().find(|(_, kind)| kind.counts_blocks());
@@ -226,7 +226,7 @@ impl ParameterizedText {
         (starts, next - own)
     }
 
-    /// The launch words that say its numbers.
+    /// The uniforms that say its numbers.
     pub fn words(&self, places: &UniformPlacement) -> Vec<u32> {
         let own = (0..places.len()).filter(|&i| places[i] == Some(i));
         let words = own.flat_map(|i| match self.numbers[i] {
@@ -241,12 +241,12 @@ impl ParameterizedText {
         words.collect()
     }
 
-    /// Whether a number may be read from a launch word.
+    /// Whether a number may be read from a uniform.
     pub fn may_lift(&self) -> Vec<bool> {
         self.numbers.iter().map(|(_, kind)| !kind.counts_blocks()).collect()
     }
 
-    /// Which numbers are read from launch words even in the first text of the family.
+    /// Which numbers are read from uniforms even in the first text of the family.
     pub fn lifted_at_once(&self) -> Vec<bool> {
         let all = self.in_words();
         self.may_lift().into_iter().map(|may| all && may).collect()
@@ -280,7 +280,7 @@ fn parsed(number: &str) -> Option<(i64, PlaceholderKind)> {
 }
 
 impl PlaceholderKind {
-    /// How many launch words it is where it is lifted.
+    /// How many uniforms it is where it is lifted.
     fn words(self) -> usize {
         match self {
             PlaceholderKind::Signed | PlaceholderKind::Unsigned | PlaceholderKind::Wide => 1,
@@ -293,7 +293,7 @@ impl PlaceholderKind {
         matches!(self, PlaceholderKind::Blocks | PlaceholderKind::BlocksOfWords)
     }
 
-    /// Its text where it is these launch words.
+    /// Its text where it is these uniforms.
     fn lifted(self, first: usize) -> String {
         let word = word_at(first);
         match self {
@@ -319,7 +319,10 @@ mod tests {
         assert_eq!(plain(&text(7)), "[2] x * (-5) / 7u - 7li");
         assert_eq!(two.numbers(), [2, -5, 12, 12]);
         let places = two.places(&[false, false, true, true], &[]);
-        assert_eq!(two.text(&places, false), "[3] x * (-5) / launch[2].x - i64(bitcast<i32>(launch[2].y))");
+        assert_eq!(
+            two.text(&places, false),
+            "[3] x * (-5) / uniforms[2].x - i64(bitcast<i32>(uniforms[2].y))"
+        );
     }
 
     #[test]
@@ -330,8 +333,11 @@ mod tests {
         assert_eq!(places(&[7, 8, 7]), [Some(0), Some(1), Some(0)]);
         assert_eq!(sized.words(&places(&[7, 8, 7])), [9, 9]);
         assert_eq!(sized.words(&places(&[7, 7, 7])), [9]);
-        let one = "bitcast<i32>(launch[0].x)";
-        assert_eq!(sized.text(&places(&[7, 8, 7]), false), format!("{one} bitcast<i32>(launch[0].y) {one}"));
+        let one = "bitcast<i32>(uniforms[0].x)";
+        assert_eq!(
+            sized.text(&places(&[7, 8, 7]), false),
+            format!("{one} bitcast<i32>(uniforms[0].y) {one}")
+        );
     }
 
     #[test]
@@ -341,7 +347,7 @@ mod tests {
         let sized = ParameterizedText::new(&text(12));
         let places = sized.places(&[false, true, true, true], &[]);
         let [with, without] = [true, false].map(|int64| sized.text(&places, int64));
-        let own = "[2] quotient_by(x, launch[1].x, launch[1].y) - launch[1].z";
+        let own = "[2] quotient_by(x, uniforms[1].x, uniforms[1].y) - uniforms[1].z";
         assert!(with.starts_with(own) && with.contains("u64"), "{with}");
         assert!(without.starts_with(own) && !without.contains("u64"), "{without}");
         assert_eq!(sized.words(&places), [0xaaaa_aaab, 3, 12]);

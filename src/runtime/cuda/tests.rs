@@ -106,7 +106,7 @@ fn casts_before_large_products_are_stored() {
     };
     let large = passes(4096, 4096);
     assert_eq!(large.len(), 3);
-    assert!(large[2].source.contains("A_BY_MAP = true") && large[2].source.contains("B_BY_MAP = true"));
+    assert!(large[2].source.contains("A_BY_TMA = true") && large[2].source.contains("B_BY_TMA = true"));
     assert_eq!(passes(96, 96).len(), 1);
     let skinny = passes(4, 4096);
     assert!(skinny.iter().all(|pass| !pass.source.contains("_BY_MAP")), "each element is read once");
@@ -134,8 +134,8 @@ fn gradients_by_filters_read_lines_of_images() {
         let texts: Vec<String> =
             shaders.flatten().flat_map(|shader| shader.passes).map(|pass| pass.source).collect();
         // The convolution itself comes first.
-        let last = texts.iter().rfind(|text| text.contains("B_ALONG_DEPTH")).expect("a product");
-        assert!(last.contains("B_ALONG_DEPTH = true") && !last.contains("BATCHES = 1,"), "{last}");
+        let last = texts.iter().rfind(|text| text.contains("B_K_MAJOR")).expect("a product");
+        assert!(last.contains("B_K_MAJOR = true") && !last.contains("BATCHES = 1,"), "{last}");
     }
 }
 

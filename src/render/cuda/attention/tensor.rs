@@ -25,7 +25,7 @@ const BACKWARD: &str = include_str!("../../../../kernels/attention_backward_tens
 /// Rows and columns of the matrices that are multiplied.
 const MATRIX: usize = 16;
 /// Elements of a piece; lines have one more, but for those that groups read.
-const PIECE: usize = 8;
+const CHUNK: usize = 8;
 /// Columns of results that leave together, at most, and elements of a line that groups read.
 const STRIP: usize = 64;
 /// Queries of a block whose warps have two matrices of them: what is read of keys and values
@@ -59,7 +59,7 @@ pub(super) fn resident(a: &FusedAttention, block: CudaAttentionTile) -> usize {
     }
 }
 
-/// The blocks of groups of warps that suit an attention.
+/// The blocks of warpgroups that suit an attention.
 pub(super) fn of_groups(
     a: &FusedAttention,
     extents: &AttentionExtents,
@@ -75,7 +75,7 @@ pub(super) fn of_groups(
 
 /// How many ways are expected to be faster. Groups are, each in a block of its own, so that
 /// one multiplies while others make powers; but two of them share the tiles of wide gradients,
-/// of which there would be more to bring than the second-level cache gives (on an H200 128
+/// of which there would be more to bring than L2 gives (on an H200 128
 /// columns took 0.8 of the time, 64 columns 1.4 times as long). So are tall blocks, where there
 /// are two for each multiprocessor, and room for them.
 pub(super) fn rank(
@@ -112,10 +112,10 @@ pub(super) fn shared_bytes(
     let whole = if block.uses_wgmma { STRIP } else { MATRIX };
     let [depth, width] = [extents.depth, extents.width].map(|extent| extent.next_multiple_of(whole));
     let has_values = usize::from(a.part != AttentionPart::LogSum);
-    let queries = block.rows * (depth + PIECE);
+    let queries = block.rows * (depth + CHUNK);
     let (keys, values) = match block.uses_wgmma {
         true => (STAGES * SIDE * depth, has_values * STAGES * SIDE * width),
-        false => (SIDE * (depth + PIECE), has_values * SIDE * (width + PIECE)),
+        false => (SIDE * (depth + CHUNK), has_values * SIDE * (width + CHUNK)),
     };
     let others = if is_tall(a, block) { queries + values } else { queries.max(values) };
     2 * (keys + others).max(has_values * result_elements(a, width, block))
@@ -133,13 +133,13 @@ fn shared_bytes_of_gradient(
     extents: &AttentionExtents,
     block: CudaAttentionTile,
 ) -> usize {
-    let (whole, more) = if block.uses_wgmma { (STRIP, 0) } else { (MATRIX, PIECE) };
+    let (whole, more) = if block.uses_wgmma { (STRIP, 0) } else { (MATRIX, CHUNK) };
     let [depth, columns] = [extents.depth, extents.columns].map(|extent| extent.next_multiple_of(whole));
     let [deep, wide] = [depth, columns].map(|length| SIDE * (length + more));
     let of_values = a.part == AttentionPart::ValueGradient;
     let (width, summed) = if of_values { (columns, wide) } else { (depth, deep) };
     let others = deep + wide + if block.uses_wgmma { summed } else { 0 };
-    let own = block.rows * (depth + PIECE + if of_values { 0 } else { columns + PIECE });
+    let own = block.rows * (depth + CHUNK + if of_values { 0 } else { columns + CHUNK });
     2 * (deep + wide + others.max(own)).max(result_elements(a, width, block))
 }
 
@@ -147,8 +147,8 @@ fn shared_bytes_of_gradient(
 pub(super) fn template(a: &FusedAttention, block: CudaAttentionTile) -> String {
     let (height, part) = (block.rows, part(a, block));
     let sizes = format!(
-        "constexpr i32 ATTENTION_HEIGHT = {height}, ATTENTION_PART = {part};\n\
-         constexpr bool ATTENTION_BY_GROUPS = {};\n",
+        "constexpr i32 ATTENTION_TILE_ROWS = {height}, ATTENTION_WARP_ROWS = {part};\n\
+         constexpr bool ATTENTION_BY_WARPGROUPS = {};\n",
         block.uses_wgmma
     );
     let (before, by, own) =
@@ -170,7 +170,7 @@ impl AttentionBody<'_> {
         let bytes = shared_bytes(a, extents, block);
         let _ = writeln!(
             text,
-            "    static_assert(AttentionParts<Extents>::ELEMENTS * 2 == {bytes}, \"as launched\");"
+            "    static_assert(AttentionSharedLayout<Extents>::ELEMENTS * 2 == {bytes}, \"as launched\");"
         );
         let mut pieces = vec![false; kernel.inputs.len()];
         let mut conditions = Vec::new();
@@ -179,10 +179,10 @@ impl AttentionBody<'_> {
         let (depth, column) = (("depth", &a.depth[..]), ("column", &a.columns[..]));
         let is_gradient = a.part.is_gradient();
         let operands = [
-            ("Q_IS_COPIED", "from_q", [rows, depth], Some(a.q)),
-            ("K_IS_COPIED", "from_k", [keys, depth], Some(a.k)),
-            ("V_IS_COPIED", "from_v", [keys, column], a.v),
-            ("G_IS_COPIED", "from_g", [rows, column], a.g),
+            ("Q_IS_ASYNC", "from_q", [rows, depth], Some(a.q)),
+            ("K_IS_ASYNC", "from_k", [keys, depth], Some(a.k)),
+            ("V_IS_ASYNC", "from_v", [keys, column], a.v),
+            ("G_IS_ASYNC", "from_g", [rows, column], a.g),
         ];
         for (condition, name, sides, value) in &operands[..if is_gradient { 4 } else { 3 }] {
             let copied = value.and_then(|value| {
@@ -220,7 +220,7 @@ impl AttentionBody<'_> {
     }
 
     /// Stores what becomes of four columns of a row of the result; and the inputs that it
-    /// reads by fours.
+    /// reads by vec4 accesses.
     fn store_fours(&self, extents: &AttentionExtents) -> (String, Vec<bool>) {
         let (a, kernel) = (self.a, self.kernel());
         let columns = HookAxis { parameter: "column", axes: &a.width, group: 1, extent: extents.width };

@@ -89,7 +89,7 @@ fn grouped(height: usize) -> Option<CudaBackend> {
 fn attention_by_groups_agrees_with_the_interpreter() {
     for height in [64, 128] {
         let Some(backend) = grouped(height) else { return };
-        cases::agree(Arc::new(backend), "ATTENTION_BY_GROUPS = true", WIDE, 8e-3);
+        cases::agree(Arc::new(backend), "ATTENTION_BY_WARPGROUPS = true", WIDE, 8e-3);
     }
 }
 

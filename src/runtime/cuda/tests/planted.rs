@@ -32,7 +32,7 @@ const BUGS: &[Bug] = &[
     ("nobody waits for its own copies", "cp_async_wait<STAGES - 2>();", "cp_async_wait<STAGES>();"),
     ("sums overwrite parts that others read", "    __syncthreads();\n    store_sums", "    store_sums"),
     ("a warp does not wait for its sums", "__syncwarp();\n#pragma unroll 1", "#pragma unroll 1"),
-    ("a wrong address of ldmatrix", "depth / PIECE + lane / 16));", "depth / PIECE + lane / 8 % 2));"),
+    ("a wrong address of ldmatrix", "depth / CHUNK + lane / 16));", "depth / CHUNK + lane / 8 % 2));"),
     ("a wrong address of ldmatrix.trans", "depth + lane % 16, column", "depth + lane % 8, column"),
     ("a row too many", "to_row < M", "to_row <= M"),
     ("a column too many", "to_column < N", "to_column <= N"),
@@ -59,16 +59,16 @@ const BUGS_OF_GROUPS: &[Bug] = &[
 const BUGS_OF_DESCRIPTIONS: &[Bug] = &[
     (
         "nobody waits for the device's copies",
-        "arrival_wait(arrivals + step % STAGES, step / STAGES % 2);",
+        "mbarrier_wait(mbarriers + step % STAGES, step / STAGES % 2);",
         ";",
     ),
     ("a wait for another phase", "step / STAGES % 2", "(step / STAGES + 1) % 2"),
     (
         "fewer bytes are expected than come",
-        "arrival_expect(arrival, BY_MAP)",
-        "arrival_expect(arrival, BY_MAP / 2)",
+        "mbarrier_expect(mbarrier, BY_TMA)",
+        "mbarrier_expect(mbarrier, BY_TMA / 2)",
     ),
-    ("all threads have the device copy", "BY_MAP == 0 || threadIdx.x != 0", "BY_MAP == 0"),
+    ("all threads have the device copy", "BY_TMA == 0 || threadIdx.x != 0", "BY_TMA == 0"),
     ("a copy to a stage that is read", "AHEAD = STAGES - 2", "AHEAD = STAGES"),
     ("a piece of another depth", "depth = step * STEP;", "depth = step * STEP / 2;"),
     ("a piece of other rows", "first + i * 64, depth", "first, depth"),
@@ -78,7 +78,7 @@ const BUGS_OF_DESCRIPTIONS: &[Bug] = &[
 const BUGS_OF_THREADS: &[Bug] = &[
     ("a thread does not wait for the others' parts", "blocks);\n        __syncthreads();", "blocks);"),
     ("a part is written where others read", "(step + 1) % 2 * STAGE", "step % 2 * STAGE"),
-    ("a wrong address of fours", "const Four x = stage[place<HIGH>", "const Four x = stage[place<WIDE>"),
+    ("a wrong address of fours", "const Vec4 x = stage[place<HIGH>", "const Vec4 x = stage[place<WIDE>"),
     ("a depth too many", "depth + 0 < 328", "depth + 0 <= 328"),
 ];
 
@@ -98,7 +98,7 @@ const BUGS_OF_FEW_ROWS: &[Bug] = &[
         "    for (i32 i",
     ),
     ("half of the sums are left out", "half > 0; half /= 2", "half > 1; half /= 2"),
-    ("depths of another turn", "stage + turn * DEEP + deep", "stage + deep"),
+    ("depths of another turn", "stage + iteration * DEEP + deep", "stage + deep"),
     ("a row too many in the result", "to_row < M", "to_row <= M"),
     ("a depth beyond the last", "depth + 0 < 328", "depth + 0 <= 328"),
 ];

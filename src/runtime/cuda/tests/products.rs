@@ -35,14 +35,12 @@ fn brain<const N: usize>(dims: [usize; N], seed: usize, device: Device) -> Tenso
 type Case = (&'static str, &'static [&'static str], fn(Device) -> Tensor);
 
 /// How operands come to shared memory.
-const COPIED: &[&str] =
-    &["A_IS_COPIED = true", "B_IS_COPIED = true", "A_ALONG_DEPTH = true", "B_ALONG_DEPTH = false"];
-const TURNED: &[&str] =
-    &["A_IS_COPIED = true", "B_IS_COPIED = true", "A_ALONG_DEPTH = false", "B_ALONG_DEPTH = true"];
-const COMPUTED: &[&str] = &["A_IS_COPIED = false", "B_IS_COPIED = false"];
-const BY_MAP: &[&str] = &["A_BY_MAP = true", "B_BY_MAP = true"];
+const COPIED: &[&str] = &["A_IS_ASYNC = true", "B_IS_ASYNC = true", "A_K_MAJOR = true", "B_K_MAJOR = false"];
+const TURNED: &[&str] = &["A_IS_ASYNC = true", "B_IS_ASYNC = true", "A_K_MAJOR = false", "B_K_MAJOR = true"];
+const COMPUTED: &[&str] = &["A_IS_ASYNC = false", "B_IS_ASYNC = false"];
+const BY_MAP: &[&str] = &["A_BY_TMA = true", "B_BY_TMA = true"];
 const SKINNY: &[&str] = &["gather_sums("];
-const SHARED: &[&str] = &["typedef four<Element> Four"];
+const SHARED: &[&str] = &["typedef vec4<Element> Vec4"];
 
 /// Products of 16-bit floats.
 const HALVES: &[Case] = &[
@@ -50,7 +48,7 @@ const HALVES: &[Case] = &[
     ("ragged", COPIED, |d| brain([77, 72], 1, d).matmul(&brain([72, 136], 2, d))),
     ("both turned", TURNED, |d| brain([72, 80], 1, d).t().matmul(&brain([96, 72], 2, d).t())),
     ("odd", COMPUTED, |d| brain([37, 29], 1, d).matmul(&brain([29, 45], 2, d))),
-    ("odd and turned", &["A_ALONG_DEPTH = false", "A_IS_COPIED = false"], |d| {
+    ("odd and turned", &["A_K_MAJOR = false", "A_IS_ASYNC = false"], |d| {
         half([29, 37], 1, d).t().matmul(&half([29, 45], 2, d))
     }),
     ("several tiles", COPIED, |d| half([300, 136], 1, d).matmul(&half([136, 264], 2, d))),
@@ -59,10 +57,10 @@ const HALVES: &[Case] = &[
         let sum = brain([64, 40], 1, d).matmul(&brain([40, 48], 2, d)) + brain([48], 3, d);
         (sum * 0.0).gelu() + brain([64, 48], 4, d)
     }),
-    ("computed operand", &["A_IS_COPIED = false", "B_IS_COPIED = true"], |d| {
+    ("computed operand", &["A_IS_ASYNC = false", "B_IS_ASYNC = true"], |d| {
         (half([40, 64], 1, d).relu() * 2.0).matmul(&half([64, 72], 2, d))
     }),
-    ("masked operand", &["A_IS_COPIED = false", "B_IS_COPIED = true"], |d| {
+    ("masked operand", &["A_IS_ASYNC = false", "B_IS_ASYNC = true"], |d| {
         half([48, 48], 1, d).tril(0).matmul(&half([48, 40], 2, d))
     }),
     ("widened operands", COPIED, |d| {
@@ -253,7 +251,7 @@ fn is_simt(tile: &CudaProductTile) -> bool {
 
 #[test]
 fn products_on_tensor_cores_agree_with_the_cpu() {
-    agree((8, 0), HALVES, is_mma, |source| source.contains("take_a("));
+    agree((8, 0), HALVES, is_mma, |source| source.contains("load_fragment_a("));
 }
 
 #[test]
@@ -268,7 +266,7 @@ const DESCRIBED: &[Case] = &[
     ("both turned", BY_MAP, |d| brain([72, 80], 1, d).t().matmul(&brain([96, 72], 2, d).t())),
     ("many steps", BY_MAP, |d| half([300, 1000], 1, d).matmul(&half([1000, 264], 2, d))),
     ("batched", BY_MAP, |d| half([3, 33, 24], 1, d).matmul(&half([3, 24, 64], 2, d))),
-    ("one operand", &["A_BY_MAP = false", "B_BY_MAP = true"], |d| {
+    ("one operand", &["A_BY_TMA = false", "B_BY_TMA = true"], |d| {
         // More elements than it is computed from, so it is not stored before.
         (half([40, 1], 1, d) + half([640], 3, d)).matmul(&half([640, 72], 2, d))
     }),

@@ -122,7 +122,7 @@ const BUGS: &[(&str, &str, &str)] = &[
     ),
     ("the last entry of a line", "position < COUNT) own.store", "position < COUNT - 1) own.store"),
     ("entries left where others read", "launch % 2 == 0 ? BEHIND : 0", "0"),
-    ("entries too few kept", "at < KEPT)", "at < KEPT / 8)"),
+    ("entries too few kept", "at < SELECTED)", "at < SELECTED / 8)"),
     ("a run too few", "runs - 1, sorted", "runs - 2, sorted"),
 ];
 

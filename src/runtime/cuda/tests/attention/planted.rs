@@ -73,7 +73,7 @@ const BUGS: &[Bug] = &[
         "inside ? load_log_sum(batch, query)",
         "query > 0 ? load_log_sum(batch, query)",
     ),
-    ("shares that do not add to one", "gradients[i][j] - slopes[n]", "gradients[i][j]"),
+    ("shares that do not add to one", "gradients[i][j] - deltas[n]", "gradients[i][j]"),
 ];
 
 /// The same for gradients on tensor cores.
@@ -98,8 +98,8 @@ const BUGS_OF_GRADIENTS: &[Bug] = &[
     ("a gradient's tile is left out", "least_key <= last_row) break", "least_key + 63 <= last_row) break"),
     ("sums of other queries", "others[i / 4 * 8", "others[i / 4 * 4"),
     ("sums of another row", "own[i % 4 / 2]", "own[i % 2]"),
-    ("gradients of shares that do not add to zero", " - of_query(slopes", " + of_query(slopes"),
-    ("sums that are a tile late", "keep_queries((tile + 1) % 2)", "keep_queries(tile % 2)"),
+    ("gradients of shares that do not add to zero", " - of_query(deltas", " + of_query(deltas"),
+    ("sums that are a tile late", "store_queries((tile + 1) % 2)", "store_queries(tile % 2)"),
     (
         "a gradient's own row too many",
         "row < ATTENTION_OWN<Extents> && column",
@@ -144,8 +144,8 @@ const BUGS_OF_GROUPS: &[Bug] = &[
     ("scores are read before they are there", "wgmma_wait<Extents::LOG_SUM ? 0 : 1>(scores);", ""),
     (
         "powers change while they are multiplied",
-        "wgmma_wait<0>(sums);\n        attention_shrink",
-        "attention_shrink",
+        "wgmma_wait<0>(sums);\n        attention_rescale",
+        "attention_rescale",
     ),
     (
         "sums are stored while groups add to them",
@@ -155,7 +155,7 @@ const BUGS_OF_GROUPS: &[Bug] = &[
     ("results overwrite what others multiply", "their place is for results.\n    __syncthreads();", ""),
     ("keys of another depth", "+ d % ATTENTION_LINE;", "+ d / 2 % ATTENTION_LINE;"),
     ("values of other keys", "t * 16 * ATTENTION_LINE;", "t * 8 * ATTENTION_LINE;"),
-    ("a wrong distance between columns", "ATTENTION_SIDE * 128", "ATTENTION_SIDE * 64"),
+    ("a wrong distance between columns", "ATTENTION_TILE_OTHERS * 128", "ATTENTION_TILE_OTHERS * 64"),
     ("a tile too few", "tile = 1; tile < tiles;", "tile = 1; tile + 1 < tiles;"),
     (
         "a gradient's scores are read before they are there",
