@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use clap::Parser;
 use kiln::prelude::*;
-use kiln::runtime::cpu::CpuBackend;
-use kiln::runtime::{Backend, Binding};
+use kiln::unstable::runtime::cpu::CpuBackend;
+use kiln::unstable::runtime::{Backend, Binding};
 use support::report;
 
 /// Times work that fills a GPU.
@@ -199,7 +199,7 @@ fn main() -> ExitCode {
 fn backend(device: Device) -> kiln::Result<Arc<dyn Backend>> {
     match device.kind {
         #[cfg(feature = "cuda")]
-        DeviceKind::Cuda => Ok(Arc::new(kiln::runtime::cuda::CudaBackend::open(device)?)),
+        DeviceKind::Cuda => Ok(Arc::new(kiln::unstable::runtime::cuda::CudaBackend::open(device)?)),
         _ if device == Device::cpu() => Ok(Arc::new(CpuBackend::named(device))),
         _ => {
             let reason = "copies are timed on CUDA devices and the CPU".into();

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use kiln::opts::{InterpolateMode, InterpolateOpts};
 use kiln::prelude::*;
-use kiln::tensor::interpolate::{InterpolateMode, InterpolateOpts};
 use support::item::{self, Item, gradient};
 use support::report;
 

@@ -39,25 +39,42 @@
 #![deny(missing_docs)]
 
 pub mod assert;
+#[doc(hidden)]
 pub mod base;
 pub mod data;
 pub mod grad;
 pub mod guide;
 pub mod io;
+#[doc(hidden)]
 pub mod ir;
+#[doc(hidden)]
 pub mod kernel;
 pub mod nn;
 pub mod optim;
+pub mod opts;
 pub mod plan;
 pub mod prelude;
+#[doc(hidden)]
 pub mod render;
+#[doc(hidden)]
 pub mod runtime;
+#[doc(hidden)]
 pub mod schedule;
 pub mod tensor;
 
+/// The compiler's layers, for tools that look inside it: the graph, kernels, renderers,
+/// schedules and devices' backends.
+///
+/// Nothing here is stable: names and meanings may change with any release.
+pub mod unstable {
+    pub use crate::{base, ir, kernel, plan, render, runtime, schedule};
+}
+
+pub use base::error::{LiveTensor, OpError};
 pub use base::{
-    DType, Device, DeviceKind, Direction, Error, Precision, Result, float32_matmul_precision,
-    is_deterministic, set_benchmark, set_deterministic, set_float32_matmul_precision,
+    DType, Device, DeviceKind, Dims, Direction, Element, Error, Precision, Result, Scalar, Shape, Span,
+    StateProblem, float32_matmul_precision, is_deterministic, set_benchmark, set_deterministic,
+    set_float32_matmul_precision,
 };
 pub use grad::{
     GradMode, GradOpts, checkpoint, checkpoint_many, custom_grad, enable_grad, grad, grad_with,

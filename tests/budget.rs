@@ -14,7 +14,7 @@ use kiln::{Budget, Context, Error, PlanReport, context, plan_with, with_budget, 
 fn chain(layers: usize) -> Vec<Tensor> {
     let x = host([64, 256], 1);
     let weights: Vec<Tensor> = (0..layers).map(|i| host([256, 256], i + 2)).collect();
-    let weights: Vec<Tensor> = weights.into_iter().map(|w| w.requires_grad()).collect();
+    let weights: Vec<Tensor> = weights.into_iter().map(|w| w.with_requires_grad()).collect();
     let y = weights.iter().fold(x.tile([16, 1]), |h, w| (h.matmul(w) * 0.05).tanh());
     let loss = y.square().mean(..);
     let gradients = kiln::grad(&loss, &weights.iter().collect::<Vec<_>>());
@@ -136,7 +136,7 @@ fn budgets_hold_where_they_are_in_scope() {
 fn models_on_the_meta_device_are_planned_within_budgets() {
     let wide = || {
         let x = Tensor::empty([1 << 16, 4096], Device::meta());
-        let weights = (0..6).map(|_| Tensor::empty([4096, 4096], Device::meta()).requires_grad());
+        let weights = (0..6).map(|_| Tensor::empty([4096, 4096], Device::meta()).with_requires_grad());
         let weights: Vec<Tensor> = weights.collect();
         let loss = weights.iter().fold(x, |h, w| h.matmul(w).tanh()).square().mean(..);
         kiln::grad(&loss, &refs(&weights))
@@ -186,10 +186,10 @@ fn an_optimizer_steps_within_a_budget() {
 /// Rows of a network with a head over many classes, and what a step of training
 /// asks for: the loss, the gradients of the head and of what it reads.
 fn many_classes(rows: usize, width: usize, classes: usize) -> Vec<Tensor> {
-    let x = host([rows, width], 5).requires_grad();
+    let x = host([rows, width], 5).with_requires_grad();
     let head = (host([classes, width], 7) * 0.1).materialize();
     head.realize().unwrap();
-    let head = head.requires_grad();
+    let head = head.with_requires_grad();
     let targets = Tensor::arange(0, rows as i64, 1, OWN).to_dtype(DType::I64);
     targets.realize().unwrap();
     let loss = x.matmul(&head.t()).cross_entropy(&targets, Default::default());
@@ -265,7 +265,7 @@ fn a_step_of_training_on_a_batch_too_large_adds_up_gradients_of_parts() {
 #[test]
 fn what_chunks_leave_is_computed_again() {
     let step = || {
-        let layers: Vec<Tensor> = (0..6).map(|i| host([32, 32], i + 2).requires_grad()).collect();
+        let layers: Vec<Tensor> = (0..6).map(|i| host([32, 32], i + 2).with_requires_grad()).collect();
         let hidden = layers.iter().fold(host([1024, 32], 1), |h, w| {
             let h = h.matmul(w).tanh();
             &h - h.square().mean(..)
@@ -302,7 +302,7 @@ fn logits_fit_in_chunks_on_an_adapter() {
             let (x, head) = (host([256, 16], 5).to(device), (host([4096, 16], 7) * 0.1).to(device));
             let targets = Tensor::arange(0, 256, 1, device).to_dtype(DType::I64);
             realize(&[&x, &head, &targets]).unwrap();
-            let (x, head) = (x.detach().requires_grad(), head.detach().requires_grad());
+            let (x, head) = (x.detach().with_requires_grad(), head.detach().with_requires_grad());
             let loss = x.matmul(&head.t()).cross_entropy(&targets, Default::default());
             let gradients = kiln::grad(&loss, &[&x, &head]);
             std::iter::once(loss).chain(gradients).collect::<Vec<_>>()

@@ -101,7 +101,7 @@ fn values(x: &Tensor) -> Vec<f64> {
 
 fn input(shape: &[usize]) -> Tensor {
     let count: usize = shape.iter().product();
-    Tensor::from_vec((0..count).map(|i| (i as f64 * 0.37).sin()).collect(), shape, ()).requires_grad()
+    Tensor::from_vec((0..count).map(|i| (i as f64 * 0.37).sin()).collect(), shape, ()).with_requires_grad()
 }
 
 /// First and second derivatives of a function are those of its checkpoint.

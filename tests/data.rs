@@ -163,7 +163,7 @@ fn a_drop_waits_for_the_batch_being_made() {
 #[test]
 fn workers_have_the_callers_scopes() {
     let context = Context::new();
-    let tracked = Tensor::ones([1], ()).requires_grad();
+    let tracked = Tensor::ones([1], ()).with_requires_grad();
     let data = Items::new(1, move |_| Ok((Tensor::ones([1], ()) + 1.0, &tracked * 2.0)));
     let loader = DataLoader::new(data, LoaderOpts::default()).unwrap();
     let (made, product) = with_context(&context, || {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use kiln::prelude::*;
-use kiln::runtime::Backend;
-use kiln::runtime::cpu::CpuBackend;
+use kiln::unstable::runtime::Backend;
+use kiln::unstable::runtime::cpu::CpuBackend;
 use kiln::{Context, Error, Result, with_context};
 
 #[cfg(feature = "wgpu")]
@@ -115,7 +115,7 @@ fn any_call_of_an_adapter_may_fail_and_nothing_is_lost() {
 #[cfg(feature = "cuda")]
 #[test]
 fn any_call_of_a_cuda_device_may_fail_and_nothing_is_lost() {
-    match kiln::runtime::cuda::CudaBackend::open(Device::cuda(0)) {
+    match kiln::unstable::runtime::cuda::CudaBackend::open(Device::cuda(0)) {
         Ok(backend) => fail_each_call(Arc::new(backend)),
         Err(error) => println!("skipped: {error}"),
     }

@@ -11,12 +11,12 @@ mod support;
 
 use std::cell::RefCell;
 
-use kiln::base::{DType, Device};
-use kiln::ir::{AluOp, Monoid};
-use kiln::kernel::{Expr, ExprNode};
 use kiln::plan::context::{Context, with_context};
-use kiln::runtime::Capabilities;
-use kiln::runtime::null::{self, NullBackend};
+use kiln::unstable::ir::{AluOp, Monoid};
+use kiln::unstable::kernel::{Expr, ExprNode};
+use kiln::unstable::runtime::Capabilities;
+use kiln::unstable::runtime::null::{self, NullBackend};
+use kiln::{DType, Device};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 use support::broken::{BrokenBackend, Bug};

@@ -5,15 +5,15 @@ mod support;
 
 use std::sync::Arc;
 
-use kiln::base::DType;
-use kiln::ir::collect::{Collected, collect};
-use kiln::ir::graph::GraphNode;
-use kiln::ir::oracle::{Data, Value, evaluate, evaluate_bounded};
-use kiln::ir::rewrite::{RewriteRule, cse, rewrite};
-use kiln::ir::simplify::rules;
-use kiln::ir::verify::verify;
-use kiln::ir::{Graph, Node, NodeId, Op};
-use kiln::runtime::host;
+use kiln::DType;
+use kiln::unstable::ir::collect::{Collected, collect};
+use kiln::unstable::ir::graph::GraphNode;
+use kiln::unstable::ir::oracle::{Data, Value, evaluate, evaluate_bounded};
+use kiln::unstable::ir::rewrite::{RewriteRule, cse, rewrite};
+use kiln::unstable::ir::simplify::rules;
+use kiln::unstable::ir::verify::verify;
+use kiln::unstable::ir::{Graph, Node, NodeId, Op};
+use kiln::unstable::runtime::host;
 use proptest::prelude::*;
 use support::random_graph::{Program, Variant, programs};
 use support::random_leaf::Mode;

@@ -8,14 +8,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use kiln::opts::InterpolateOpts;
+use kiln::opts::NllLossOpts;
+use kiln::opts::TopkOpts;
+use kiln::opts::VarOpts;
 use kiln::prelude::*;
-use kiln::render::{GpuTarget, wgsl};
-use kiln::runtime::Capabilities;
-use kiln::runtime::null::{CAPABILITIES, NullBackend};
-use kiln::tensor::cross_entropy::NllLossOpts;
-use kiln::tensor::interpolate::InterpolateOpts;
-use kiln::tensor::moments::VarOpts;
-use kiln::tensor::sort::TopkOpts;
+use kiln::unstable::render::{GpuTarget, wgsl};
+use kiln::unstable::runtime::Capabilities;
+use kiln::unstable::runtime::null::{CAPABILITIES, NullBackend};
 use kiln::{Context, Device, with_context};
 
 #[cfg(feature = "cuda")]
@@ -34,7 +34,7 @@ fn indices<const N: usize>(dims: [usize; N]) -> Tensor {
     leaf_of(vec![0i64; dims.iter().product()], dims)
 }
 
-fn leaf_of<T: kiln::base::Element + bytemuck::Pod, const N: usize>(data: Vec<T>, dims: [usize; N]) -> Tensor {
+fn leaf_of<T: kiln::Element + bytemuck::Pod, const N: usize>(data: Vec<T>, dims: [usize; N]) -> Tensor {
     let x = Tensor::from_vec(data, dims, DEVICE);
     x.realize().expect("memory of the null device");
     x
@@ -57,7 +57,7 @@ fn golden(name: &str, build: impl Fn() -> Vec<Tensor>) {
 fn for_cuda(kernels: usize, build: impl Fn() -> Vec<Tensor>) {
     const PROCESSORS: usize = 132;
     let context = Context::new();
-    let capabilities = kiln::runtime::cuda::capabilities(PROCESSORS);
+    let capabilities = kiln::unstable::runtime::cuda::capabilities(PROCESSORS);
     context.install(Arc::new(NullBackend::new(capabilities)));
     with_context(&context, || {
         let outputs = build();
@@ -155,8 +155,10 @@ fn templates_are_valid_by_themselves() {
 #[test]
 fn attention_by_a_template() {
     let context = Context::new();
-    let attention =
-        kiln::render::attention::range(&GpuTarget { compile_bound_elements: 0, ..GpuTarget::software() });
+    let attention = kiln::unstable::render::attention::range(&GpuTarget {
+        compile_bound_elements: 0,
+        ..GpuTarget::software()
+    });
     context.install(Arc::new(NullBackend::new(Capabilities { attention, ..CAPABILITIES })));
     golden_in(&context, "attention_by_a_template", || {
         // Heads side by side, as a projection gives them.

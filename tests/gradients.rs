@@ -1,8 +1,8 @@
 //! Gradients against central differences, and what PyTorch users expect of
 //! `grad`, `backward` and `no_grad`.
 
+use kiln::opts::SolveTriangularOpts;
 use kiln::prelude::*;
-use kiln::tensor::solve::SolveTriangularOpts;
 use kiln::{GradOpts, custom_grad, fori_loop, grad, grad_with, no_grad, scan};
 
 type Function<'a> = &'a dyn Fn(&[Tensor]) -> Tensor;
@@ -60,7 +60,7 @@ fn assert_close(what: &str, found: &[f64], expected: &[f64]) {
 /// them.
 #[track_caller]
 fn check(name: &str, inputs: &[Tensor], f: Function) {
-    let inputs: Vec<Tensor> = inputs.iter().map(|x| x.detach().requires_grad()).collect();
+    let inputs: Vec<Tensor> = inputs.iter().map(|x| x.detach().with_requires_grad()).collect();
     let refs: Vec<&Tensor> = inputs.iter().collect();
     let opts = GradOpts::default().allow_unused(true);
     let found = grad_with(&weighed(f, &inputs), &refs, opts.clone());
@@ -69,7 +69,7 @@ fn check(name: &str, inputs: &[Tensor], f: Function) {
         assert_close(&what, &gradient.to_vec::<f64>().unwrap(), &differences(f, &inputs, which));
     }
     let slopes = |inputs: &[Tensor]| {
-        let inputs: Vec<Tensor> = inputs.iter().map(|x| x.clone().requires_grad()).collect();
+        let inputs: Vec<Tensor> = inputs.iter().map(|x| x.clone().with_requires_grad()).collect();
         let refs: Vec<&Tensor> = inputs.iter().collect();
         let slopes = grad_with(&weighed(f, &inputs), &refs, GradOpts::default().allow_unused(true));
         slopes.iter().map(|slope| slope.square().sum(..)).reduce(|a, b| a + b).unwrap()
@@ -182,7 +182,7 @@ fn reductions_and_scans() {
     let zeros = [f64s(&[2, 4], vec![2.0, 0.0, 3.0, 0.5, 0.0, 0.0, 1.5, -2.0])];
     check("prod with zeros", &zeros, &|x| x[0].prod(1));
     let gradient = |f: Function| {
-        let x = zeros[0].detach().requires_grad();
+        let x = zeros[0].detach().with_requires_grad();
         grad(&weighed(f, std::slice::from_ref(&x)), &[&x]).remove(0).to_vec::<f64>().unwrap()
     };
     let cumprod = |x: &[Tensor]| x[0].cumprod(1);
@@ -300,7 +300,7 @@ fn windows() {
 /// As PyTorch has it; windows that share their largest element add up.
 #[test]
 fn the_first_of_equal_elements_of_a_window_has_the_gradient() {
-    let x = f64s(&[1, 1, 5], vec![1.0, 1.0, 0.0, 2.0, 0.0]).requires_grad();
+    let x = f64s(&[1, 1, 5], vec![1.0, 1.0, 0.0, 2.0, 0.0]).with_requires_grad();
     let of = |y: Tensor| grad(&(y * f64s(&[2], vec![1.0, 10.0])).sum(..), &[&x])[0].to_vec::<f64>().unwrap();
     let wide = MaxPoolOpts::default().stride(2);
     assert_eq!(of(x.max_pool1d(3, wide)), [1.0, 0.0, 0.0, 10.0, 0.0]);
@@ -329,7 +329,7 @@ fn repetitions_and_named_operations() {
 
 #[test]
 fn a_repetition_runs_forward_once_for_its_value_and_its_gradient() {
-    let x = smooth(&[4], 1).requires_grad();
+    let x = smooth(&[4], 1).with_requires_grad();
     let y = fori_loop(5, std::slice::from_ref(&x), |_, c| vec![c[0].sin()]).remove(0).sum(..);
     let gradient = grad(&y, &[&x]).remove(0);
     let together = kiln::plan(&[&y, &gradient]).unwrap();
@@ -342,7 +342,7 @@ fn a_repetition_runs_forward_once_for_its_value_and_its_gradient() {
 #[test]
 fn ties_are_as_in_pytorch() {
     let gradient = |values: &[f64], f: Function| {
-        let x = f64s(&[values.len()], values.to_vec()).requires_grad();
+        let x = f64s(&[values.len()], values.to_vec()).with_requires_grad();
         grad(&f(std::slice::from_ref(&x)).sum(..), &[&x]).remove(0).to_vec::<f64>().unwrap()
     };
     assert_eq!(gradient(&[-1.0, 0.0, 2.0], &|x| x[0].abs()), [-1.0, 0.0, 1.0]);
@@ -355,7 +355,7 @@ fn ties_are_as_in_pytorch() {
 
 #[test]
 fn gradients_accumulate_in_leaves() {
-    let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    let w = f64s(&[2], vec![1.0, 2.0]).with_requires_grad();
     assert!(w.grad().is_none());
     (&w * &w).sum(..).backward().unwrap();
     (&w * 3.0).sum(..).backward().unwrap();
@@ -368,7 +368,7 @@ fn gradients_accumulate_in_leaves() {
 
 #[test]
 fn a_graph_is_gone_through_once_unless_retained() {
-    let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    let w = f64s(&[2], vec![1.0, 2.0]).with_requires_grad();
     let loss = (&w * &w).sum(..);
     loss.backward_with(GradOpts::default().retain_graph(true)).unwrap();
     loss.backward().unwrap();
@@ -380,7 +380,7 @@ fn a_graph_is_gone_through_once_unless_retained() {
 
 #[test]
 fn realized_tensors_keep_what_gradients_need() {
-    let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    let w = f64s(&[2], vec![1.0, 2.0]).with_requires_grad();
     let hidden = &w * &w;
     let loss = (&hidden * &w).sum(..);
     kiln::realize(&[&hidden, &loss]).unwrap();
@@ -389,7 +389,7 @@ fn realized_tensors_keep_what_gradients_need() {
 
 #[test]
 fn detached_and_untracked_tensors_are_constants() {
-    let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    let w = f64s(&[2], vec![1.0, 2.0]).with_requires_grad();
     let y = (&w
         * &w.detach()
         * &{
@@ -404,15 +404,15 @@ fn detached_and_untracked_tensors_are_constants() {
 
 #[test]
 fn mistakes_say_what_was_expected() {
-    let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
-    let other = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    let w = f64s(&[2], vec![1.0, 2.0]).with_requires_grad();
+    let other = f64s(&[2], vec![1.0, 2.0]).with_requires_grad();
     let text = |x: &Tensor| x.check().unwrap_err().to_string();
     let plain = f64s(&[2], vec![1.0, 2.0]);
     assert!(text(&grad(&w.sum(..), &[&plain])[0]).contains("inputs that require gradients"));
     assert!(text(&grad(&w.sum(..), &[&other])[0]).contains("allow_unused"));
     assert!(text(&grad(&(&w * 2.0), &[&w])[0]).contains("one element"));
     assert!(text(&grad(&plain.sum(..), &[&w])[0]).contains("requires gradients"));
-    assert!(text(&Tensor::arange(0, 3, 1, ()).requires_grad()).contains("floating"));
+    assert!(text(&Tensor::arange(0, 3, 1, ()).with_requires_grad()).contains("floating"));
     let wrong = GradOpts::default().cotangent(&f64s(&[3], vec![1.0; 3]));
     assert!(text(&grad_with(&(&w * 2.0), &[&w], wrong)[0]).contains("cotangent"));
     let zeros = grad_with(&w.sum(..), &[&other], GradOpts::default().allow_unused(true));
@@ -422,14 +422,14 @@ fn mistakes_say_what_was_expected() {
 
 #[test]
 fn a_given_cotangent_weighs_the_outputs() {
-    let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    let w = f64s(&[2], vec![1.0, 2.0]).with_requires_grad();
     let opts = GradOpts::default().cotangent(&f64s(&[2], vec![10.0, 0.5]));
     assert_eq!(grad_with(&(&w * &w), &[&w], opts)[0].to_vec::<f64>().unwrap(), [20.0, 2.0]);
 }
 
 #[test]
 fn users_rules_replace_the_gradient() {
-    let x = f64s(&[2], vec![0.2, 1.7]).requires_grad();
+    let x = f64s(&[2], vec![0.2, 1.7]).with_requires_grad();
     let y = custom_grad(&[&x], |x| x[0].round(), |_, y, g| vec![Some(g * y)]);
     assert_eq!(grad(&y.sum(..), &[&x])[0].to_vec::<f64>().unwrap(), [0.0, 2.0]);
     let same = custom_grad(&[&x], |x| x[0].clone(), |_, _, g| vec![Some(g * 7.0)]);
@@ -438,7 +438,7 @@ fn users_rules_replace_the_gradient() {
 
 #[test]
 fn a_chain_of_100_000_operations_has_a_gradient() {
-    let x = f64s(&[1], vec![1.0]).requires_grad();
+    let x = f64s(&[1], vec![1.0]).with_requires_grad();
     let y = (0..100_000).fold(x.clone(), |y, _| y + 0.0 * &x);
     assert!(grad(&y.sum(..), &[&x])[0].check().is_ok());
 }

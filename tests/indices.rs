@@ -81,7 +81,7 @@ fn uses() -> Vec<Use> {
         at("index_fill", |x, i| x.index_fill(0, i, 5.0)),
         at("index_put", |x, i| x.index_put(&[Some(i)], &ones(x), true)),
         at("put", |x, i| x.narrow(1, 0, 1).reshape([10]).put(i, &ones(x).narrow(1, 0, 1).reshape([3]), true)),
-        at("a gradient", |x, i| { let x = x.clone().requires_grad(); grad(&x.index_select(0, i).sum(..), &[&x])[0].clone() }),
+        at("a gradient", |x, i| { let x = x.clone().with_requires_grad(); grad(&x.index_select(0, i).sum(..), &[&x])[0].clone() }),
     ]
 }
 

@@ -5,14 +5,14 @@
 #[path = "support/adapter.rs"]
 mod adapter;
 
+use kiln::opts::AttentionOpts;
+use kiln::opts::ConvOpts;
+use kiln::opts::CrossEntropyOpts;
+use kiln::opts::GridSampleOpts;
+use kiln::opts::{AvgPoolOpts, MaxPoolOpts};
+use kiln::opts::{InterpolateMode, InterpolateOpts};
+use kiln::opts::{NormOpts, RunningNormOpts};
 use kiln::tensor::Tensor;
-use kiln::tensor::attention::AttentionOpts;
-use kiln::tensor::conv::ConvOpts;
-use kiln::tensor::cross_entropy::CrossEntropyOpts;
-use kiln::tensor::grid_sample::GridSampleOpts;
-use kiln::tensor::interpolate::{InterpolateMode, InterpolateOpts};
-use kiln::tensor::norm::{NormOpts, RunningNormOpts};
-use kiln::tensor::pool::{AvgPoolOpts, MaxPoolOpts};
 use kiln::{Context, DType, Device, assert_kernels, with_context, with_device};
 
 fn leaf<const N: usize>(dims: [usize; N]) -> Tensor {

@@ -1,11 +1,11 @@
 //! Parameters, gradients and state side by side in memory: one kernel moves
 //! all of them, and everything else is as if each lay alone.
 
-use kiln::base::Span;
-use kiln::ir::{Node, Op, Packing, Type};
+use kiln::Span;
 use kiln::nn::{Layer, Linear, ModuleExt, Param, Sequential};
 use kiln::optim::{Adam, AdamOpts, Optimizer, Sgd, SgdOpts, clip_grad_norm};
 use kiln::prelude::*;
+use kiln::unstable::ir::{Node, Op, Packing, Type};
 use kiln::{Context, with_context};
 
 fn deep(device: Device) -> Sequential {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kiln::nn::{BatchNorm, Conv2d, Layer, Linear, ModuleExt, Sequential};
 use kiln::nn::{TransformerEncoderLayer, TransformerOpts};
 use kiln::prelude::*;
-use kiln::runtime::wgpu::gpu::WgpuGpu;
+use kiln::unstable::runtime::wgpu::gpu::WgpuGpu;
 use kiln::{Context, with_context};
 
 #[path = "support/adapter.rs"]

@@ -8,10 +8,10 @@ mod adapter;
 
 use std::collections::HashSet;
 
+use kiln::opts::ConvOpts;
+use kiln::opts::NllLossOpts;
+use kiln::opts::VarOpts;
 use kiln::prelude::*;
-use kiln::tensor::conv::ConvOpts;
-use kiln::tensor::cross_entropy::NllLossOpts;
-use kiln::tensor::moments::VarOpts;
 use kiln::{Context, Device, assert_bytes_moved, assert_kernels, assert_peak_bytes, context, with_context};
 
 const F32: u64 = 4;
@@ -153,7 +153,8 @@ fn a_value_stored_for_others_is_read_by_the_product_that_continues_it() {
 fn gradients_compute_an_activation_again_from_its_argument() {
     on_each_device(|device| {
         let (x, seed) = (leaf([256, 128], device), leaf([256, 128], device));
-        let (w, back) = (leaf([128, 512], device).requires_grad(), leaf([512, 128], device).requires_grad());
+        let (w, back) =
+            (leaf([128, 512], device).with_requires_grad(), leaf([512, 128], device).with_requires_grad());
         let loss = (x.matmul(&w).gelu().matmul(&back) * &seed).sum(..);
         let gradients = kiln::grad(&loss, &[&w, &back]);
         let plan = runs_as_planned(&[&gradients[0], &gradients[1]]);
@@ -167,8 +168,8 @@ fn gradients_compute_an_activation_again_from_its_argument() {
 #[test]
 fn gradients_of_convolutions_store_no_windows() {
     on_each_device(|device| {
-        let x = leaf([4, 8, 16, 16], device).requires_grad();
-        let weight = leaf([8, 8, 3, 3], device).requires_grad();
+        let x = leaf([4, 8, 16, 16], device).with_requires_grad();
+        let weight = leaf([8, 8, 3, 3], device).with_requires_grad();
         let seed = leaf([4, 8, 16, 16], device);
         let loss = (x.conv2d(&weight, None, ConvOpts::default().padding(1)) * &seed).sum(..);
         let gradients = kiln::grad(&loss, &[&x, &weight]);
@@ -235,7 +236,7 @@ fn equal_kernels_of_a_plan_are_one() {
 #[test]
 fn a_deeper_model_of_equal_layers_has_no_more_kernels() {
     let plan_of = |depth: usize, device: Device| {
-        let weights: Vec<Tensor> = (0..depth).map(|_| leaf([16, 16], device).requires_grad()).collect();
+        let weights: Vec<Tensor> = (0..depth).map(|_| leaf([16, 16], device).with_requires_grad()).collect();
         let layer = |x: Tensor, w: &Tensor| (x.layer_norm([16], Default::default()).matmul(w)).gelu() + x;
         let loss = weights.iter().fold(leaf([256, 16], device), layer).square().mean(..);
         let gradients = kiln::grad(&loss, &weights.iter().collect::<Vec<_>>());

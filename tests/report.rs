@@ -4,9 +4,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use kiln::prelude::*;
-use kiln::render::{self, Unsupported};
-use kiln::runtime::Capabilities;
-use kiln::runtime::null::{CAPABILITIES, NullBackend};
+use kiln::unstable::render::{self, Unsupported};
+use kiln::unstable::runtime::Capabilities;
+use kiln::unstable::runtime::null::{CAPABILITIES, NullBackend};
 use kiln::{
     Context, Device, FusionBlocker, GpuTarget, assert_kernels, assert_peak_bytes, context, with_context,
 };

@@ -1,8 +1,8 @@
 //! Convolutions with one filter for each channel, which the CPU sums row by row: the same as
 //! in 64 bits, which it computes otherwise.
 
+use kiln::opts::ConvOpts;
 use kiln::prelude::*;
-use kiln::tensor::conv::ConvOpts;
 
 #[path = "support/leaves.rs"]
 mod leaves;

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Condvar, Mutex};
 
 use kiln::prelude::*;
-use kiln::runtime::cpu::CpuBackend;
-use kiln::schedule::TransferReason;
+use kiln::unstable::runtime::cpu::CpuBackend;
+use kiln::unstable::schedule::TransferReason;
 use kiln::{Context, Direction, Error, context, deny_sync, deny_transfers, with_context};
 
 #[path = "support/adapter.rs"]

@@ -4,9 +4,9 @@
 
 #![cfg(all(unix, feature = "cuda", feature = "wgpu"))]
 
+use kiln::opts::AttentionOpts;
+use kiln::opts::ConvTransposeOpts;
 use kiln::prelude::*;
-use kiln::tensor::attention::AttentionOpts;
-use kiln::tensor::conv::ConvTransposeOpts;
 use kiln::{set_benchmark, set_deterministic};
 
 /// Set in processes of this test's: the device, what is computed, `benchmark` or not,

@@ -3,8 +3,8 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use kiln::opts::{ConvOpts, ConvTransposeOpts};
 use kiln::prelude::*;
-use kiln::tensor::conv::{ConvOpts, ConvTransposeOpts};
 use kiln::{Precision, set_float32_matmul_precision};
 
 static SETTING: Mutex<()> = Mutex::new(());

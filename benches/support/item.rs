@@ -11,7 +11,7 @@ pub struct Item(pub &'static str, pub &'static [&'static [usize]], pub DType, pu
 
 /// The gradient of the mean square of `call`'s result by all inputs, in one row.
 pub fn gradient(x: &[Tensor], call: impl Fn(&[Tensor]) -> Tensor) -> Tensor {
-    let x: Vec<Tensor> = x.iter().map(|x| x.detach().requires_grad()).collect();
+    let x: Vec<Tensor> = x.iter().map(|x| x.detach().with_requires_grad()).collect();
     let loss = call(&x).square().mean(..);
     let gradients = kiln::grad(&loss, &x.iter().collect::<Vec<_>>());
     let rows: Vec<Tensor> = gradients.iter().map(|g| g.reshape([g.numel()])).collect();
@@ -21,7 +21,7 @@ pub fn gradient(x: &[Tensor], call: impl Fn(&[Tensor]) -> Tensor) -> Tensor {
 /// The gradient of `call`'s result, one number, by the first input.
 pub fn gradient_of_the_first(x: &[Tensor], call: impl Fn(&[Tensor]) -> Tensor) -> Tensor {
     let mut x: Vec<Tensor> = x.to_vec();
-    x[0] = x[0].detach().requires_grad();
+    x[0] = x[0].detach().with_requires_grad();
     kiln::grad(&call(&x), &[&x[0]])[0].clone()
 }
 

@@ -1,7 +1,7 @@
 //! Pools, samples, borders and convolutions.
 
+use kiln::opts::{InterpolateMode, InterpolateOpts};
 use kiln::prelude::*;
-use kiln::tensor::interpolate::{InterpolateMode, InterpolateOpts};
 
 use crate::support::item::{Item, gradient};
 

@@ -34,7 +34,7 @@ options! {
 }
 
 /// The gradients of a tensor of one element with respect to tensors that
-/// [`Tensor::requires_grad`] marked or that depend on such. They are lazy
+/// [`Tensor::with_requires_grad`] marked or that depend on such. They are lazy
 /// tensors like any other, and have gradients themselves.
 ///
 /// As in PyTorch, integer tensors have no gradient, and an input that the
@@ -44,7 +44,7 @@ options! {
 /// ```
 /// use kiln::prelude::*;
 /// # fn main() -> kiln::Result<()> {
-/// let x = Tensor::from_vec(vec![1.0f32, 2.0], [2], ()).requires_grad();
+/// let x = Tensor::from_vec(vec![1.0f32, 2.0], [2], ()).with_requires_grad();
 /// let cubes = (&x * &x * &x).sum(..);
 /// let slope = kiln::grad(&cubes, &[&x]).remove(0);
 /// let curvature = kiln::grad(&slope.sum(..), &[&x]).remove(0);
@@ -175,17 +175,31 @@ fn not_released(span: Span, tape: &Tape) -> Result<()> {
 impl Tensor {
     /// This tensor, as one that gradients are taken with respect to. Tensors
     /// built from it from now on are tracked. Invalid for types that are not
-    /// floating.
+    /// floating. PyTorch: `requires_grad_()`.
+    ///
+    /// ```
+    /// use kiln::prelude::*;
+    /// let w = Tensor::ones([2], ()).with_requires_grad();
+    /// assert!(w.requires_grad() && !(&w * 2.0).requires_grad());
+    /// ```
     #[track_caller]
-    pub fn requires_grad(self) -> Tensor {
+    pub fn with_requires_grad(self) -> Tensor {
         let span = Span::caller();
         let Ok(node) = self.node().cloned() else { return self };
         if !node.ty().dtype.is_float() {
-            let error = OpError::new("requires_grad", span, "a floating type", node.ty().dtype.to_string());
+            let error =
+                OpError::new("with_requires_grad", span, "a floating type", node.ty().dtype.to_string());
             return Tensor::invalid(error.with_shapes([self.shape()]));
         }
         node.set_grad_cell(Arc::default());
         self
+    }
+
+    /// Whether gradients of this tensor accumulate in [`Tensor::grad`]:
+    /// [`Tensor::with_requires_grad`] marked it, or it is a parameter's value. PyTorch asks
+    /// `x.is_leaf and x.requires_grad`.
+    pub fn requires_grad(&self) -> bool {
+        self.peek().is_some_and(|node| node.is_parameter())
     }
 
     /// Whether gradients look at this tensor: it requires them or depends on
@@ -359,7 +373,7 @@ fn compute_earlier(span: Span, root: &Arc<Node>, sources: &[Arc<Node>]) -> Resul
 /// use kiln::prelude::*;
 /// # fn main() -> kiln::Result<()> {
 /// // Rounds, and lets gradients pass as if it did not.
-/// let x = Tensor::from_vec(vec![0.2f32, 1.7], [2], ()).requires_grad();
+/// let x = Tensor::from_vec(vec![0.2f32, 1.7], [2], ()).with_requires_grad();
 /// let y = kiln::custom_grad(&[&x], |x| x[0].round(), |_, _, g| vec![Some(g.clone())]);
 /// let gradient = kiln::grad(&y.sum(..), &[&x]).remove(0);
 /// assert_eq!(gradient.to_vec::<f32>()?, [1.0, 1.0]);

@@ -6,7 +6,7 @@
 //! forward pass, run in one plan with it, and can be differentiated again.
 //!
 //! Only *tracked* nodes are looked through: those that depend on a tensor
-//! marked by [`requires_grad`](crate::Tensor::requires_grad), and were built
+//! marked by [`requires_grad`](crate::Tensor::with_requires_grad), and were built
 //! while tracking was on ([`no_grad`]). A tracked tensor that is realized keeps
 //! the edges gradients need until it is dropped or
 //! [`backward`](crate::Tensor::backward) has used them.

@@ -29,7 +29,7 @@ impl GradMode {
 ///
 /// ```
 /// use kiln::prelude::*;
-/// let w = Tensor::ones([2], ()).requires_grad();
+/// let w = Tensor::ones([2], ()).with_requires_grad();
 /// let y = {
 ///     let _guard = kiln::no_grad();
 ///     &w * 2.0

@@ -36,15 +36,7 @@ impl Device {
     /// The fastest device there is, never a software adapter; the CPU if
     /// there is nothing faster.
     pub fn best() -> Device {
-        #[cfg(feature = "cuda")]
-        if crate::runtime::cuda::is_present() {
-            return Device::cuda(0);
-        }
-        #[cfg(feature = "wgpu")]
-        if crate::runtime::wgpu::adapter::is_software(0) == Some(false) {
-            return Device::wgpu(0);
-        }
-        Device::cpu()
+        Device::try_gpu(0)
     }
 
     /// Every device of a family that is there.

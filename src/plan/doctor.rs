@@ -32,8 +32,11 @@ pub struct Finding {
 /// Looks for devices. Opens those it finds; never fails.
 pub fn doctor() -> Doctor {
     let context = current();
-    let all = [Device::cpu(), Device::wgpu(0), Device::cuda(0), Device::null(), Device::meta()];
-    Doctor { devices: all.into_iter().map(|device| examine(&context, device)).collect() }
+    let families = [DeviceKind::Cpu, DeviceKind::Wgpu, DeviceKind::Cuda, DeviceKind::Null, DeviceKind::Meta];
+    // Of a family that is missing, the first device says why.
+    let all =
+        families.into_iter().flat_map(|kind| (0..kind.count().max(1)).map(move |i| kind.device(i as u16)));
+    Doctor { devices: all.map(|device| examine(&context, device)).collect() }
 }
 
 fn examine(context: &Context, device: Device) -> Finding {

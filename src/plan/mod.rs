@@ -14,27 +14,38 @@
 //! - [`mod@realize`]: collect, find or build the plan, run it, record the values.
 
 pub mod budget;
+#[doc(hidden)]
 pub mod build;
 mod cache;
+#[doc(hidden)]
 pub mod context;
+#[doc(hidden)]
 pub mod debug;
+#[doc(hidden)]
 pub mod device;
 pub mod doctor;
+#[doc(hidden)]
 pub mod donate;
 pub mod dot;
 pub mod guard;
+#[doc(hidden)]
 pub mod history;
+#[doc(hidden)]
 pub mod key;
 pub mod memory;
 mod programs;
+#[doc(hidden)]
 pub mod realize;
 pub mod report;
 pub mod roofline;
+#[doc(hidden)]
 pub mod run;
 #[cfg(test)]
 mod tests;
+#[doc(hidden)]
 pub mod transfer;
 mod varint;
+#[doc(hidden)]
 pub mod view;
 
 pub use build::Plan;

@@ -13,7 +13,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::affine::AddmmOpts;
+    /// use kiln::opts::AddmmOpts;
     /// let (x, a) = (Tensor::ones([2, 2], ()), Tensor::eye(2, 2, ()));
     /// let y = x.addmm(&a, &a, AddmmOpts::default().beta(10).alpha(2));
     /// assert_eq!(y.to_vec::<f32>()?, [12.0, 10.0, 10.0, 12.0]);
@@ -35,7 +35,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::affine::AddmmOpts;
+    /// use kiln::opts::AddmmOpts;
     /// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
     /// let y = Tensor::ones([2], ()).addmm(&a, &a, AddmmOpts::default());
     /// assert_eq!(y.to_vec::<f32>()?, [8.0, 11.0, 16.0, 23.0]);
@@ -54,7 +54,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::affine::AddmmOpts;
+    /// use kiln::opts::AddmmOpts;
     /// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
     /// let ones = Tensor::ones([2], ());
     /// let y = ones.addmv(&a, &ones, AddmmOpts::default().alpha(10));
@@ -74,7 +74,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::affine::AddmmOpts;
+    /// use kiln::opts::AddmmOpts;
     /// let (a, b) = (Tensor::ones([2, 1, 3], ()), Tensor::ones([2, 3, 1], ()));
     /// let y = Tensor::ones([1], ()).baddbmm(&a, &b, AddmmOpts::default());
     /// assert_eq!(y.to_vec::<f32>()?, [4.0, 4.0]);
@@ -94,7 +94,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::affine::AddmmOpts;
+    /// use kiln::opts::AddmmOpts;
     /// let (a, b) = (Tensor::ones([2, 1, 3], ()), Tensor::ones([2, 3, 1], ()));
     /// assert_eq!(Tensor::ones([1], ()).addbmm(&a, &b, AddmmOpts::default()).to_vec::<f32>()?, [7.0]);
     /// # Ok::<(), kiln::Error>(())
@@ -117,7 +117,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::affine::AddmmOpts;
+    /// use kiln::opts::AddmmOpts;
     /// let a = Tensor::from([1i64, 2]);
     /// let y = Tensor::from([[100i64]]).addr(&a, &a, AddmmOpts::default());
     /// assert_eq!(y.to_vec::<i64>()?, [101, 102, 102, 104]);

@@ -17,7 +17,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::compare::IsCloseOpts;
+    /// use kiln::opts::IsCloseOpts;
     /// let x = Tensor::from([1.0f32, f32::NAN]);
     /// let opts = IsCloseOpts::default().rtol(0.2).equal_nan(true);
     /// let y = x.isclose_with(&Tensor::from([1.1f32, f32::NAN]), opts);
@@ -254,7 +254,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::compare::IsCloseOpts;
+    /// use kiln::opts::IsCloseOpts;
     /// let x = Tensor::from([1.0f32, 2.0]);
     /// let opts = IsCloseOpts::default().rtol(0.0).atol(0.5);
     /// let y = x.isclose_with(&Tensor::from([1.25f32, 3.0]), opts);

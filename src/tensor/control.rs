@@ -141,7 +141,7 @@ pub fn composite(
 ///
 /// # Examples
 /// ```
-/// use kiln::ir::{Custom, Type};
+/// use kiln::unstable::ir::{Custom, Type};
 /// use kiln::prelude::*;
 /// use std::sync::Arc;
 ///

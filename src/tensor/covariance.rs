@@ -15,7 +15,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::covariance::CovOpts;
+    /// use kiln::opts::CovOpts;
     /// let x = Tensor::from([1.0f32, 3.0]);
     /// assert_eq!(x.cov(CovOpts::default().correction(0.0)).to_vec::<f32>()?, [1.0]);
     /// # Ok::<(), kiln::Error>(())

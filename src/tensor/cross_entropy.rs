@@ -15,7 +15,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::cross_entropy::NllLossOpts;
+    /// use kiln::opts::NllLossOpts;
     /// let x = Tensor::from([[-1.0f32, -2.0], [-3.0, -4.0]]);
     /// let opts = NllLossOpts::default().ignore_index(1).reduction(Reduction::Sum);
     /// assert_eq!(x.nll_loss(&Tensor::from([0i64, 1]), opts).to_vec::<f32>()?, [1.0]);
@@ -37,7 +37,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::cross_entropy::CrossEntropyOpts;
+    /// use kiln::opts::CrossEntropyOpts;
     /// let opts = CrossEntropyOpts::default().reduction(Reduction::None);
     /// let losses = Tensor::zeros([3, 10], ()).cross_entropy(&Tensor::from([1i64, 2, 3]), opts);
     /// assert_eq!(losses.dims()?, [3]);
@@ -61,7 +61,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::cross_entropy::BinaryCrossEntropyOpts;
+    /// use kiln::opts::BinaryCrossEntropyOpts;
     /// let opts = BinaryCrossEntropyOpts::default().reduction(Reduction::Sum);
     /// let x = Tensor::from([1.0f32, 0.0]);
     /// assert_eq!(x.binary_cross_entropy(&x, opts).to_vec::<f32>()?, [0.0]);

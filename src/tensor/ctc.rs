@@ -15,7 +15,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::ctc::CtcLossOpts;
+    /// use kiln::opts::CtcLossOpts;
     /// let opts = CtcLossOpts::default().blank(2).reduction(Reduction::None);
     /// let (x, one) = (Tensor::zeros([4, 1, 3], ()).log_softmax(-1), Tensor::from([1i64]));
     /// let losses = x.ctc_loss(&Tensor::from([[0i64]]), &(&one * 4), &one, opts);

@@ -15,7 +15,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::diagonal::DiagonalOpts;
+    /// use kiln::opts::DiagonalOpts;
     /// let x = Tensor::from([[1i64, 2], [3, 4]]);
     /// assert_eq!(x.diagonal(DiagonalOpts::default().offset(1)).to_vec::<i64>()?, [2]);
     /// # Ok::<(), kiln::Error>(())
@@ -74,7 +74,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::diagonal::DiagonalOpts;
+    /// use kiln::opts::DiagonalOpts;
     /// let x = Tensor::ones([5, 2], ());
     /// assert_eq!(x.diag_embed(DiagonalOpts::default().axes((-2, -1))).dims()?, [5, 2, 2]);
     /// # Ok::<(), kiln::Error>(())

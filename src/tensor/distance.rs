@@ -11,7 +11,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::distance::PairwiseDistanceOpts;
+    /// use kiln::opts::PairwiseDistanceOpts;
     /// let (x, y) = (Tensor::from([1.0f32, 5.0]), Tensor::from([2.0f32, 3.0]));
     /// let y = x.pairwise_distance(&y, PairwiseDistanceOpts::default().p(1.0).eps(0.0));
     /// assert_eq!(y.to_vec::<f32>()?, [3.0]);

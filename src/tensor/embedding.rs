@@ -15,7 +15,7 @@ use crate::tensor::search::search;
 /// # Examples
 /// ```
 /// use kiln::prelude::*;
-/// use kiln::tensor::embedding::{BagMode, EmbeddingBagOpts};
+/// use kiln::opts::{BagMode, EmbeddingBagOpts};
 /// let opts = EmbeddingBagOpts::default().mode(BagMode::Sum);
 /// let table = Tensor::from([[1.0f32], [10.0]]);
 /// assert_eq!(Tensor::from([[0i64, 1]]).embedding_bag(&table, opts).to_vec::<f32>()?, [11.0]);
@@ -39,7 +39,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::embedding::EmbeddingBagOpts;
+    /// use kiln::opts::EmbeddingBagOpts;
     /// let opts = EmbeddingBagOpts::default().offsets(&Tensor::from([0i64, 1]));
     /// let table = Tensor::from([[1.0f32], [10.0], [20.0]]);
     /// let y = Tensor::from([0i64, 1, 2]).embedding_bag(&table, opts);

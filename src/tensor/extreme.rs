@@ -16,7 +16,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::extreme::NanToNumOpts;
+    /// use kiln::opts::NanToNumOpts;
     /// let x = Tensor::from([f32::NAN, f32::INFINITY]);
     /// let y = x.nan_to_num_with(NanToNumOpts::default().nan(-1.0).posinf(9.0));
     /// assert_eq!(y.to_vec::<f32>()?, [-1.0, 9.0]);
@@ -159,7 +159,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::extreme::NanToNumOpts;
+    /// use kiln::opts::NanToNumOpts;
     /// let x = Tensor::from([f32::NAN, 2.0]);
     /// assert_eq!(x.nan_to_num_with(NanToNumOpts::default().nan(7.0)).to_vec::<f32>()?, [7.0, 2.0]);
     /// # Ok::<(), kiln::Error>(())

@@ -13,7 +13,7 @@ use crate::tensor::options::options;
 /// # Examples
 /// ```
 /// use kiln::prelude::*;
-/// use kiln::tensor::grid_sample::{GridSampleOpts, SampleMode};
+/// use kiln::opts::{GridSampleOpts, SampleMode};
 /// let (x, at) = (Tensor::from([[[[1.0f32, 3.0]]]]), Tensor::from([[[[0.4f32, 0.0]]]]));
 /// let y = x.grid_sample(&at, GridSampleOpts::default().mode(SampleMode::Nearest));
 /// assert_eq!(y.to_vec::<f32>()?, [3.0]);
@@ -36,7 +36,7 @@ pub enum SampleMode {
 /// # Examples
 /// ```
 /// use kiln::prelude::*;
-/// use kiln::tensor::grid_sample::{GridSampleOpts, SamplePadding};
+/// use kiln::opts::{GridSampleOpts, SamplePadding};
 /// let (x, at) = (Tensor::from([[[[1.0f32, 3.0]]]]), Tensor::from([[[[5.0f32, 0.0]]]]));
 /// let opts = GridSampleOpts::default().padding_mode(SamplePadding::Border);
 /// assert_eq!(x.grid_sample(&at, opts).to_vec::<f32>()?, [3.0]);
@@ -60,7 +60,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::grid_sample::GridSampleOpts;
+    /// use kiln::opts::GridSampleOpts;
     /// let (x, at) = (Tensor::from([[[[1.0f32, 3.0]]]]), Tensor::from([[[[1.0f32, 0.0]]]]));
     /// let y = x.grid_sample(&at, GridSampleOpts::default().align_corners(true));
     /// assert_eq!(y.to_vec::<f32>()?, [3.0]);

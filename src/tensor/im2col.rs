@@ -17,7 +17,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::im2col::Im2colOpts;
+    /// use kiln::opts::Im2colOpts;
     /// let x = Tensor::zeros([1, 1, 4, 4], ());
     /// assert_eq!(x.im2col(2, Im2colOpts::default().stride(2)).dims()?, [1, 4, 4]);
     /// # Ok::<(), kiln::Error>(())

@@ -17,7 +17,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::increment::DiffOpts;
+    /// use kiln::opts::DiffOpts;
     /// let x = Tensor::from([1i64, 4, 9]);
     /// assert_eq!(x.diff(DiffOpts::default().order(2)).to_vec::<i64>()?, [2]);
     /// # Ok::<(), kiln::Error>(())

@@ -17,7 +17,7 @@ use crate::tensor::spatial::Sizes;
 /// # Examples
 /// ```
 /// use kiln::prelude::*;
-/// use kiln::tensor::interpolate::{InterpolateMode, InterpolateOpts};
+/// use kiln::opts::{InterpolateMode, InterpolateOpts};
 /// let x = Tensor::from([[[0.0f32, 4.0]]]);
 /// let opts = InterpolateOpts::default().size(3).mode(InterpolateMode::Linear).align_corners(true);
 /// assert_eq!(x.interpolate(opts).to_vec::<f32>()?, [0.0, 2.0, 4.0]);
@@ -46,7 +46,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::interpolate::InterpolateOpts;
+    /// use kiln::opts::InterpolateOpts;
     /// let x = Tensor::zeros([1, 3, 4, 4], ());
     /// assert_eq!(x.interpolate(InterpolateOpts::default().scale_factor([2.0])).dims()?, [1, 3, 8, 8]);
     /// # Ok::<(), kiln::Error>(())
@@ -83,7 +83,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::interpolate::InterpolateOpts;
+    /// use kiln::opts::InterpolateOpts;
     /// let x = Tensor::from([[[1.0f32, 2.0]]]);
     /// let y = x.interpolate(InterpolateOpts::default().size(4));
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);

@@ -17,7 +17,7 @@ use crate::tensor::position::{along, before};
 /// # Examples
 /// ```
 /// use kiln::prelude::*;
-/// use kiln::tensor::join::Indexing;
+/// use kiln::opts::Indexing;
 /// let (x, y) = (Tensor::zeros([2], ()), Tensor::zeros([3], ()));
 /// assert_eq!(Tensor::meshgrid(&[x, y], Indexing::Xy)[0].dims()?, [3, 2]);
 /// # Ok::<(), kiln::Error>(())
@@ -195,7 +195,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::join::Indexing;
+    /// use kiln::opts::Indexing;
     /// let grid = Tensor::meshgrid(&[Tensor::from([1i64, 2]), Tensor::from([5i64, 6])], Indexing::Ij);
     /// assert_eq!(grid[0].to_vec::<i64>()?, [1, 1, 2, 2]);
     /// assert_eq!(grid[1].to_vec::<i64>()?, [5, 6, 5, 6]);

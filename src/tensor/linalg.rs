@@ -15,7 +15,7 @@ use crate::tensor::operand::Operand;
 /// # Examples
 /// ```
 /// use kiln::prelude::*;
-/// use kiln::tensor::linalg::TensordotAxes;
+/// use kiln::opts::TensordotAxes;
 /// let x = Tensor::ones([2, 3, 4], ());
 /// assert_eq!(x.tensordot(&Tensor::ones([4, 3], ()), ([1, 2], [1, 0])).dims()?, [2]);
 /// assert_eq!(TensordotAxes::from(2), TensordotAxes::Count(2));

@@ -12,7 +12,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::local_response::LocalResponseNormOpts;
+    /// use kiln::opts::LocalResponseNormOpts;
     /// let opts = LocalResponseNormOpts::default().alpha(1.0).beta(1.0);
     /// assert_eq!(Tensor::ones([1, 1, 1], ()).local_response_norm(1, opts).to_vec::<f32>()?, [0.5]);
     /// # Ok::<(), kiln::Error>(())
@@ -36,7 +36,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::local_response::LocalResponseNormOpts;
+    /// use kiln::opts::LocalResponseNormOpts;
     /// let x = Tensor::ones([1, 3, 1], ());
     /// let opts = LocalResponseNormOpts::default().alpha(1.0).beta(1.0);
     /// assert_eq!(x.local_response_norm(2, opts).dims()?, [1, 3, 1]);

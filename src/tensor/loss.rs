@@ -68,7 +68,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::loss::SmoothL1LossOpts;
+    /// use kiln::opts::SmoothL1LossOpts;
     /// let (x, y) = (Tensor::from([4.0f32]), Tensor::zeros([1], ()));
     /// assert_eq!(x.smooth_l1_loss(&y, SmoothL1LossOpts::default().beta(2.0)).to_vec::<f32>()?, [3.0]);
     /// # Ok::<(), kiln::Error>(())
@@ -87,7 +87,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::loss::HuberLossOpts;
+    /// use kiln::opts::HuberLossOpts;
     /// let (x, y) = (Tensor::from([4.0f32]), Tensor::zeros([1], ()));
     /// assert_eq!(x.huber_loss(&y, HuberLossOpts::default().delta(2.0)).to_vec::<f32>()?, [6.0]);
     /// # Ok::<(), kiln::Error>(())
@@ -106,7 +106,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::loss::KlDivOpts;
+    /// use kiln::opts::KlDivOpts;
     /// let x = Tensor::from([[0.5f32, 0.5]]).log();
     /// assert_eq!(x.kl_div(&x, KlDivOpts::default().log_target(true)).to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), kiln::Error>(())
@@ -125,7 +125,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::loss::PoissonNllLossOpts;
+    /// use kiln::opts::PoissonNllLossOpts;
     /// let (rate, count) = (Tensor::from([1.0f32]), Tensor::from([3.0f32]));
     /// let y = rate.poisson_nll_loss(&count, PoissonNllLossOpts::default().log_input(false));
     /// assert!((y.item::<f32>()? - 1.0).abs() < 1e-4);
@@ -149,7 +149,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::loss::GaussianNllLossOpts;
+    /// use kiln::opts::GaussianNllLossOpts;
     /// let (x, var) = (Tensor::from([1.0f32]), Tensor::ones([1], ()));
     /// let y = x.gaussian_nll_loss(&x, &var, GaussianNllLossOpts::default().full(true));
     /// assert!((y.item::<f32>()? - 0.9189).abs() < 1e-4);

@@ -14,7 +14,7 @@ use crate::tensor::reduce::{computing, extreme, total};
 /// # Examples
 /// ```
 /// use kiln::prelude::*;
-/// use kiln::tensor::magnitude::MatrixNorm;
+/// use kiln::opts::MatrixNorm;
 /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
 /// assert_eq!(x.matrix_norm(MatrixNorm::MaxRow, [-2, -1]).to_vec::<f32>()?, [7.0]);
 /// # Ok::<(), kiln::Error>(())
@@ -74,7 +74,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::magnitude::MatrixNorm;
+    /// use kiln::opts::MatrixNorm;
     /// let x = Tensor::from([[3.0f32, 0.0], [0.0, 4.0]]);
     /// assert_eq!(x.matrix_norm(MatrixNorm::Frobenius, [0, 1]).to_vec::<f32>()?, [5.0]);
     /// # Ok::<(), kiln::Error>(())
@@ -89,7 +89,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::magnitude::MatrixNorm;
+    /// use kiln::opts::MatrixNorm;
     /// let x = Tensor::ones([5, 2, 3], ());
     /// assert_eq!(x.matrix_norm_keepdim(MatrixNorm::MaxColumn, [1, 2]).dims()?, [5, 1, 1]);
     /// # Ok::<(), kiln::Error>(())

@@ -17,7 +17,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::margin_loss::MarginOpts;
+    /// use kiln::opts::MarginOpts;
     /// let (x, target) = (Tensor::from([0.5f32]), Tensor::from([-1.0f32]));
     /// let y = x.hinge_embedding_loss(&target, MarginOpts::default().margin(2.0));
     /// assert_eq!(y.to_vec::<f32>()?, [1.5]);
@@ -37,7 +37,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::margin_loss::TripletMarginLossOpts;
+    /// use kiln::opts::TripletMarginLossOpts;
     /// let x = Tensor::zeros([1, 4], ());
     /// let opts = TripletMarginLossOpts::default().margin(2.0);
     /// assert!((x.triplet_margin_loss(&x, &x, opts).item::<f32>()? - 2.0).abs() < 1e-4);
@@ -63,7 +63,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::margin_loss::MultiMarginLossOpts;
+    /// use kiln::opts::MultiMarginLossOpts;
     /// let x = Tensor::from([[0.0f32, 0.0]]);
     /// let opts = MultiMarginLossOpts::default().p(2).margin(2.0);
     /// assert_eq!(x.multi_margin_loss(&Tensor::from([0i64]), opts).to_vec::<f32>()?, [2.0]);

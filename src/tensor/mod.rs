@@ -52,6 +52,8 @@ pub mod matrix_function;
 pub mod moments;
 pub mod movement;
 pub mod multihead;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 pub mod norm;
 pub mod operand;
 mod operators;
@@ -361,6 +363,19 @@ impl Tensor {
     /// ```
     pub fn device(&self) -> Device {
         self.ty().map_or(Device::cpu(), |ty| ty.device)
+    }
+    /// Whether both are the same tensor, computed once: clones are, equal values are not.
+    ///
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::ones([2], ());
+    /// assert!(x.ptr_eq(&x.clone()) && !x.ptr_eq(&Tensor::ones([2], ())));
+    /// ```
+    pub fn ptr_eq(&self, other: &Tensor) -> bool {
+        match (&self.repr, &other.repr) {
+            (Ok(a), Ok(b)) => Arc::ptr_eq(a, b),
+            (Ok(_) | Err(_), _) => false,
+        }
     }
     /// Whether the value is in memory (or on its way there).
     ///

@@ -26,7 +26,7 @@ options! {
     ///
     /// # Examples
     /// ```
-    /// use kiln::tensor::multihead::MultiHeadOpts;
+    /// use kiln::opts::MultiHeadOpts;
     /// let opts = MultiHeadOpts::default().average_weights(false).add_zero_attn(true);
     /// assert!(opts.add_zero_attn && !opts.average_weights);
     /// ```
@@ -59,7 +59,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::multihead::HeadProjections;
+    /// use kiln::opts::HeadProjections;
     /// let projections = HeadProjections {
     ///     input_weight: Tensor::ones([12, 4], ()),
     ///     input_bias: None,

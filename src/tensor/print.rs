@@ -20,7 +20,7 @@ use crate::tensor::read::number;
 /// # Examples
 /// ```
 /// use kiln::prelude::*;
-/// use kiln::tensor::print::PrintOpts;
+/// use kiln::opts::PrintOpts;
 /// let text = Tensor::from([0.5f32]).to_text_with(PrintOpts::default().precision(1))?;
 /// assert!(text.contains("[0.5]"), "{text}");
 /// # Ok::<(), kiln::Error>(())
@@ -98,7 +98,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::print::PrintOpts;
+    /// use kiln::opts::PrintOpts;
     /// let x = Tensor::from([1.0f32, 2.25]);
     /// let text = x.to_text_with(PrintOpts::default().precision(2))?;
     /// assert!(text.contains("[1.00, 2.25]"), "{text}");
@@ -144,8 +144,8 @@ fn values_as_text(site: CallSite, x: &Tensor, opts: PrintOpts) -> Result<String>
     Ok(text_of_bytes(node.ty(), &bytes, &Layout::contiguous(&node.ty().shape), opts))
 }
 
-/// The values if they are in host memory, else the type and "lazy"; the
-/// error, for an invalid tensor. Nothing runs. A precision (`{x:.2}`) is
+/// The values if they are in host memory, else the type and "lazy", or how to see them on
+/// another device; the error, for an invalid tensor. Nothing runs. A precision (`{x:.2}`) is
 /// the number of digits.
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -160,8 +160,12 @@ impl fmt::Display for Tensor {
             return f.write_str(&text);
         }
         let TypeParts { shape, dtype, device } = &**node.ty();
-        let lazy = if node.value().is_none() && !device.is_meta() { ", lazy" } else { "" };
-        write!(f, "tensor(shape {shape}, {dtype}, {device}{lazy})")
+        let state = match (device.is_meta(), node.value().is_some()) {
+            (true, _) => "",
+            (false, false) => ", lazy",
+            (false, true) => "; `show` prints its values",
+        };
+        write!(f, "tensor(shape {shape}, {dtype}, {device}{state})")
     }
 }
 

@@ -13,7 +13,7 @@ use crate::tensor::{Operand, Tensor};
 /// # Examples
 /// ```
 /// use kiln::prelude::*;
-/// use kiln::tensor::rounding::Rounding;
+/// use kiln::opts::Rounding;
 /// assert_eq!(Tensor::from([-7i64]).div_rounded(2, Rounding::Trunc).to_vec::<i64>()?, [-3]);
 /// assert_eq!(Tensor::from([-7i64]).div_rounded(2, Rounding::Floor).to_vec::<i64>()?, [-4]);
 /// # Ok::<(), kiln::Error>(())
@@ -172,7 +172,7 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::rounding::Rounding;
+    /// use kiln::opts::Rounding;
     /// assert_eq!(Tensor::from([7i64, -7]).div_rounded(2, Rounding::Trunc).to_vec::<i64>()?, [3, -3]);
     /// # Ok::<(), kiln::Error>(())
     /// ```

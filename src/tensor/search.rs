@@ -19,7 +19,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::search::SearchOpts;
+    /// use kiln::opts::SearchOpts;
     /// let x = Tensor::from([1i64, 3, 3]);
     /// assert_eq!(x.searchsorted(3, SearchOpts::default().right(true)).to_vec::<i64>()?, [3]);
     /// # Ok::<(), kiln::Error>(())

@@ -18,7 +18,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::solve::SolveTriangularOpts;
+    /// use kiln::opts::SolveTriangularOpts;
     /// let (a, b) = (Tensor::from([[2.0f32, 1.0], [0.0, 4.0]]), Tensor::from([[4.0f32], [8.0]]));
     /// let y = a.solve_triangular(&b, SolveTriangularOpts::default().upper(true));
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);

@@ -21,7 +21,7 @@ use crate::tensor::sort::{at, chosen, first, order, sorted};
 /// # Examples
 /// ```
 /// use kiln::prelude::*;
-/// use kiln::tensor::statistics::{Interpolation, QuantileOpts};
+/// use kiln::opts::{Interpolation, QuantileOpts};
 /// let opts = QuantileOpts::default().interpolation(Interpolation::Lower);
 /// assert_eq!(Tensor::from([1.0f32, 2.0]).quantile(0.5, .., opts).to_vec::<f32>()?, [1.0]);
 /// # Ok::<(), kiln::Error>(())
@@ -48,7 +48,7 @@ options! {
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
-    /// use kiln::tensor::statistics::QuantileOpts;
+    /// use kiln::opts::QuantileOpts;
     /// let x = Tensor::zeros([2, 3], ());
     /// assert_eq!(x.quantile(0.5, 1, QuantileOpts::default().keepdim(true)).dims()?, [2, 1]);
     /// # Ok::<(), kiln::Error>(())

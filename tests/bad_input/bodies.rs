@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use kiln::base::{DType, Device, Error};
-use kiln::ir::{Custom, Type};
 use kiln::nn::{BatchNorm, Buffer, Layer, ModuleExt, Param};
 use kiln::prelude::TopkOpts;
+use kiln::unstable::ir::{Custom, Type};
+use kiln::{DType, Device, Error};
 use kiln::{Result, Tensor, Var, composite, custom_grad, fori_loop, scan, scan_reverse};
 
 use crate::{adapter, floats};
@@ -72,7 +72,7 @@ fn what_escapes_from_a_body_is_refused_where_it_is_asked_for() {
             // In another body, and in the gradient of one.
             let again = composite("n", &[], &[y.clone()], |i| vec![&i[0] + &out]).remove(0);
             inside(again.to_vec::<f32>(), line!(), built);
-            let w = y.clone().detach().requires_grad();
+            let w = y.clone().detach().with_requires_grad();
             let slope = kiln::grad(&fori_loop(2, &[w.clone()], |_, c| vec![&c[0] * &out])[0].sum(..), &[&w])
                 .remove(0);
             inside(slope.to_vec::<f32>(), line!(), built);
@@ -177,7 +177,7 @@ fn a_batch_norm_in_training_inside_a_body_is_refused() {
 /// A checkpoint has no body: its function runs on the tensors themselves.
 #[test]
 fn what_is_taken_out_of_a_checkpoint_is_an_ordinary_tensor() {
-    let x = floats([3]).requires_grad();
+    let x = floats([3]).with_requires_grad();
     let mut out = None;
     let y = kiln::checkpoint(
         |x| {
@@ -196,7 +196,7 @@ fn what_is_taken_out_of_a_checkpoint_is_an_ordinary_tensor() {
 /// Bodies may use what is outside, gradients go through all of it.
 #[test]
 fn bodies_inside_bodies_and_their_gradients_work() {
-    let w = Tensor::from_vec(vec![2.0f32, 3.0, 1.0], [3], ()).requires_grad();
+    let w = Tensor::from_vec(vec![2.0f32, 3.0, 1.0], [3], ()).with_requires_grad();
     let y = fori_loop(2, &[floats([3])], |_, outer| {
         composite("inner", &[], &[&outer[0] + 1.0], |i| {
             let step = |x: &Tensor| fori_loop(2, &[x.clone()], |_, c| vec![&c[0] * &w + &outer[0]]).remove(0);
@@ -214,7 +214,7 @@ fn bodies_inside_bodies_and_their_gradients_work() {
 /// The places of the largest are the body's own too.
 #[test]
 fn gradients_of_places_found_inside_a_body() {
-    let x = Tensor::from_vec(vec![1.0f32, 5.0, 2.0, 7.0, 0.0, 3.0], [2, 3], ()).requires_grad();
+    let x = Tensor::from_vec(vec![1.0f32, 5.0, 2.0, 7.0, 0.0, 3.0], [2, 3], ()).with_requires_grad();
     let step =
         |x: &Tensor| x * x.max_with_index_keepdim(1).0 + x.topk(2, TopkOpts::default()).0.sum_keepdim(1);
     let y = fori_loop(2, &[x.clone()], |_, c| vec![step(&c[0])]).remove(0);
@@ -226,7 +226,7 @@ fn gradients_of_places_found_inside_a_body() {
 /// A rule's inputs are captured with the node that has it, also where the node reads the body's own alone.
 #[test]
 fn gradients_by_hand_of_what_a_body_captures() {
-    let w = floats([3]).requires_grad();
+    let w = floats([3]).with_requires_grad();
     let y = composite("m", &[], &[floats([3]) + 1.0], |i| {
         vec![custom_grad(&[&i[0], &w], |x| x[0].exp(), |x, _, g| vec![None, Some(g * &x[1] * 5.0)])]
     });
@@ -237,7 +237,7 @@ fn gradients_by_hand_of_what_a_body_captures() {
 /// A rule that keeps a body's own is asked outside of the body.
 #[test]
 fn a_rule_may_not_keep_what_is_a_bodys() {
-    let x = floats([3]).requires_grad();
+    let x = floats([3]).with_requires_grad();
     let built = line!() + 1;
     let y = composite("m", &[], &[x.clone()], |i| {
         let kept = i[0].exp();

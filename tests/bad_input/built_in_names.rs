@@ -1,6 +1,6 @@
 //! A user's composite under the name of one of the library's.
 
-use kiln::base::{Device, Scalar};
+use kiln::{Device, Scalar};
 use kiln::{Tensor, composite};
 
 use crate::{adapter, all_refused, floats, refused};
@@ -57,7 +57,7 @@ fn a_body_under_such_a_name_is_what_runs() {
             let x = Tensor::arange(0, 2 * 64 * 16, 1, device).to_dtype(kiln::DType::F32);
             (x * seed).sin().reshape([2, 64, 16])
         };
-        let inputs = [x(0.1), x(0.2).requires_grad(), x(0.3)];
+        let inputs = [x(0.1), x(0.2).with_requires_grad(), x(0.3)];
         for (causal, shared) in [(false, false), (true, false), (false, true), (true, true)] {
             let attributes = [
                 ("scale", Scalar::Float(0.25)),

@@ -1,7 +1,7 @@
 //! Gradients that the user gives: to `custom_grad`, `vjp`, `backward_with` and `set_grad`.
 
-use kiln::base::{DType, Device, Error};
 use kiln::nn::Param;
+use kiln::{DType, Device, Error};
 use kiln::{Result, Tensor, custom_grad, vjp};
 
 use crate::{adapter, floats, mistake, refused};
@@ -23,7 +23,7 @@ fn elsewhere() -> Vec<Device> {
 
 #[test]
 fn a_rule_gives_one_gradient_for_each_input_and_of_its_kind() {
-    let (a, b) = (floats([3]).requires_grad(), floats([2]).requires_grad());
+    let (a, b) = (floats([3]).with_requires_grad(), floats([2]).with_requires_grad());
     let wrong = |rule: fn(&Tensor) -> Vec<Option<Tensor>>| {
         let y = custom_grad(&[&a, &b], |x| x[0].sum(..) * x[1].sum(..), move |_, _, g| rule(g));
         (y, line!() - 1)
@@ -83,7 +83,7 @@ fn a_rule_that_is_never_asked_is_not_checked() {
 
 #[test]
 fn a_cotangent_is_of_its_outputs_kind() {
-    let x = floats([3]).requires_grad();
+    let x = floats([3]).with_requires_grad();
     let (y, constant) = (x.square(), floats([3]));
     let mut wrong = vec![
         floats([]),

@@ -1,9 +1,9 @@
 //! Invalid tensors flow on and are reported once.
 
 use crate::{floats, here, mistake};
-use kiln::base::{DType, Device, Dims, Error, Shape};
+use kiln::opts::NormOpts;
 use kiln::prelude::{ConvOpts, MaxPoolOpts, TopkOpts};
-use kiln::tensor::norm::NormOpts;
+use kiln::{DType, Device, Dims, Error, Shape};
 use kiln::{Tensor, Var, einsum, realize};
 
 #[test]

@@ -20,7 +20,7 @@ mod wrong_type;
 mod adapter;
 
 use kiln::Tensor;
-use kiln::base::{Error, OpError};
+use kiln::{Error, OpError};
 
 /// A file and a line of it.
 type Line = (&'static str, u32);

@@ -1,10 +1,10 @@
 //! Tensors without elements, axes or operands.
 
 use crate::{floats, here, ints, refused};
-use kiln::base::{DType, Error};
+use kiln::opts::NormOpts;
+use kiln::opts::QuantileOpts;
 use kiln::prelude::{ConvOpts, TopkOpts};
-use kiln::tensor::norm::NormOpts;
-use kiln::tensor::statistics::QuantileOpts;
+use kiln::{DType, Error};
 use kiln::{Tensor, einsum};
 
 fn values(x: &Tensor) -> Vec<f64> {

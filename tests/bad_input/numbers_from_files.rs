@@ -2,11 +2,11 @@
 
 use crate::{all_refused, floats};
 use kiln::Tensor;
-use kiln::base::{DType, Error, Shape};
+use kiln::opts::InterpolateOpts;
+use kiln::opts::NormOpts;
+use kiln::opts::QuantileOpts;
 use kiln::prelude::{AvgPoolOpts, ConvOpts, MaxPoolOpts};
-use kiln::tensor::interpolate::InterpolateOpts;
-use kiln::tensor::norm::NormOpts;
-use kiln::tensor::statistics::QuantileOpts;
+use kiln::{DType, Error, Shape};
 
 /// What a file's line gives as a shape.
 fn read(line: &str) -> Result<Shape, Error> {

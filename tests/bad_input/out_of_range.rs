@@ -1,8 +1,8 @@
 //! Axes, indices and ranges out of bounds.
 
 use crate::{Line, floats, here, ints, refused};
+use kiln::Error;
 use kiln::Tensor;
-use kiln::base::Error;
 use kiln::prelude::{TopkOpts, r};
 
 #[test]

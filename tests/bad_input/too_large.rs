@@ -1,16 +1,16 @@
 //! Sizes beyond what memory or numbers can hold.
 
 use crate::{all_refused, floats, here, ints, refused};
-use kiln::base::{DType, Device, Error};
+use kiln::opts::DiagonalOpts;
+use kiln::opts::DiffOpts;
+use kiln::opts::Im2colOpts;
+use kiln::opts::InterpolateOpts;
+use kiln::opts::NormOpts;
+use kiln::opts::PadMode;
 use kiln::plan::context::with_context;
 use kiln::prelude::{AvgPoolOpts, ConvOpts, ConvTransposeOpts, MaxPoolOpts, RunningNormOpts, TopkOpts, r};
-use kiln::tensor::diagonal::DiagonalOpts;
-use kiln::tensor::im2col::Im2colOpts;
-use kiln::tensor::increment::DiffOpts;
-use kiln::tensor::interpolate::InterpolateOpts;
-use kiln::tensor::norm::NormOpts;
-use kiln::tensor::pad::PadMode;
 use kiln::{Context, Tensor, context, realize};
+use kiln::{DType, Device, Error};
 
 #[test]
 fn more_bytes_than_memory_can_address() {

@@ -1,11 +1,11 @@
 //! Operands on different devices, and devices that are not there.
 
 use crate::{all_refused, floats, here, ints, refused};
-use kiln::base::{DType, Device, Error};
+use kiln::opts::HeadProjections;
+use kiln::opts::NormOpts;
+use kiln::opts::QuantileOpts;
 use kiln::prelude::{ConvOpts, ConvTransposeOpts, RunningNormOpts};
-use kiln::tensor::multihead::HeadProjections;
-use kiln::tensor::norm::NormOpts;
-use kiln::tensor::statistics::QuantileOpts;
+use kiln::{DType, Device, Error};
 use kiln::{Tensor, realize};
 
 #[test]

@@ -1,10 +1,10 @@
 //! Shapes that do not fit.
 
 use crate::{floats, here, mistake, refused};
-use kiln::base::Shape;
+use kiln::Shape;
 use kiln::nn::{AttentionLayerOpts, Layer, MultiheadAttention};
+use kiln::opts::NormOpts;
 use kiln::prelude::ConvOpts;
-use kiln::tensor::norm::NormOpts;
 use kiln::{Tensor, einsum};
 
 #[test]

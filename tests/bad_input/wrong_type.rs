@@ -2,7 +2,7 @@
 
 use crate::{floats, here, ints, refused};
 use kiln::Tensor;
-use kiln::base::{DType, Error};
+use kiln::{DType, Error};
 
 #[test]
 fn operations_name_the_types_they_take() {

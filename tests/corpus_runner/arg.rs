@@ -1,6 +1,6 @@
 //! Arguments as the manifest writes them.
 
-use kiln::base::{DType, Scalar};
+use kiln::{DType, Scalar};
 use serde_json::Value;
 
 /// One argument of a recorded call.

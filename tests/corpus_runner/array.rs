@@ -1,7 +1,7 @@
 //! Values outside kiln: what the files hold and what a run returns.
 
 use half::{bf16, f16};
-use kiln::base::DType;
+use kiln::DType;
 
 /// A dense row-major array in host memory.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +49,7 @@ impl Array {
         let numel = shape.iter().product();
         let width = dtype.size();
         let bytes = (0..numel).flat_map(|i| {
-            let bits = kiln::base::Scalar::from(value(i)).to_bits(dtype);
+            let bits = kiln::Scalar::from(value(i)).to_bits(dtype);
             bits.to_le_bytes().into_iter().take(width)
         });
         Array { dtype, shape: shape.to_vec(), bytes: bytes.collect() }

@@ -6,9 +6,9 @@
 use std::cell::RefCell;
 use std::fmt::Display;
 
-use kiln::base::{DType, Error, Scalar};
 use kiln::tensor::operand::OperandValue;
 use kiln::tensor::{AxisList, Place, Tensor};
+use kiln::{DType, Error, Scalar};
 
 use super::arg::Arg;
 use super::array::Values;

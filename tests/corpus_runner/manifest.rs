@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use kiln::base::DType;
+use kiln::DType;
 use serde_json::Value;
 
 use super::arg::{self, Arg};

@@ -97,7 +97,7 @@ fn built(context: &Context, entry: Option<&Entry>) -> Outcome<(Vec<Tensor>, Vec<
     let entry = entry.ok_or_else(|| Stop::Unsupported("no such operation".into()))?;
     let mut inputs = inputs(context);
     for &j in &context.case.gradients {
-        inputs[j] = inputs[j].clone().requires_grad();
+        inputs[j] = inputs[j].clone().with_requires_grad();
     }
     let outputs = called(entry, &context.case.args, &context.case.keywords, &inputs, context.target)?;
     Ok((inputs, outputs))

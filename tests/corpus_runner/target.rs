@@ -1,9 +1,9 @@
 //! Where the cases run: a device, or the interpreter of the unfused graph.
 
-use kiln::base::{DType, Device, Error};
 use kiln::tensor::read::realize;
 use kiln::tensor::slicing::SliceRange;
 use kiln::tensor::{Place, Tensor};
+use kiln::{DType, Device, Error};
 
 use super::array::Array;
 
@@ -113,7 +113,7 @@ fn read(tensor: &Tensor) -> Result<Array, Error> {
 
 fn oracle(tensors: &[Tensor]) -> Result<Vec<Array>, Error> {
     let values = Tensor::oracle(&tensors.iter().collect::<Vec<_>>())?;
-    let array = |value: kiln::ir::oracle::Value| {
+    let array = |value: kiln::unstable::ir::oracle::Value| {
         let bytes = value.to_bytes();
         Array { dtype: value.ty.dtype, shape: value.ty.shape.to_vec(), bytes }
     };

@@ -13,7 +13,7 @@ use std::fs;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 
-use kiln::base::StateProblem;
+use kiln::StateProblem;
 use kiln::prelude::*;
 use kiln::{Error, StateDict};
 

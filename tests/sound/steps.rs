@@ -1,7 +1,7 @@
 //! State follows the step, wholly or not at all.
 
 use super::*;
-use kiln::ir::lazy::lazy_nodes;
+use kiln::unstable::ir::lazy::lazy_nodes;
 
 fn batch(seed: u64) -> Tensor {
     let x = Tensor::linspace(0.0, 1.0 + seed as f64, 24, ()).reshape([4, 6]);
@@ -155,7 +155,7 @@ fn what_gradients_need_is_not_overwritten() {
     y.sum(..).backward().unwrap();
     assert_eq!(w.grad().unwrap().to_vec::<f32>().unwrap(), [3.0; 64]);
 
-    let w = Tensor::from_vec(vec![2.0f32, 3.0, 1.0], [3], ()).requires_grad();
+    let w = Tensor::from_vec(vec![2.0f32, 3.0, 1.0], [3], ()).with_requires_grad();
     let f = |x: &Tensor| (x + 1.0) * w.square() + x * &w + x;
     let y = f(&f(&realized(vec![0.0, 1.0, 2.0], Device::cpu())));
     y.realize().unwrap();

@@ -24,8 +24,8 @@ pub fn narrow_adapter() -> Option<Device> {
 
 /// The first adapter as a device that nobody else uses.
 #[cfg(feature = "wgpu")]
-pub fn own_backend() -> Option<kiln::runtime::wgpu::WgpuBackend> {
+pub fn own_backend() -> Option<kiln::unstable::runtime::wgpu::WgpuBackend> {
     let name = adapter()?;
-    let gpu = kiln::runtime::wgpu::gpu::WgpuGpu::open(name).expect("another device of one adapter");
-    Some(kiln::runtime::wgpu::WgpuBackend::of(gpu))
+    let gpu = kiln::unstable::runtime::wgpu::gpu::WgpuGpu::open(name).expect("another device of one adapter");
+    Some(kiln::unstable::runtime::wgpu::WgpuBackend::of(gpu))
 }

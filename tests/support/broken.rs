@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use kiln::base::{Device, Result};
-use kiln::ir::DeviceBuffer;
-use kiln::kernel::{ExprNode, Kernel, Workload};
-use kiln::runtime::cpu::CpuBackend;
-use kiln::runtime::{Backend, Binding, Capabilities, MemoryStats, Program};
+use kiln::unstable::ir::DeviceBuffer;
+use kiln::unstable::kernel::{ExprNode, Kernel, Workload};
+use kiln::unstable::runtime::cpu::CpuBackend;
+use kiln::unstable::runtime::{Backend, Binding, Capabilities, MemoryStats, Program};
+use kiln::{Device, Result};
 
 /// The CPU with a bug in its compiler.
 #[derive(Debug)]

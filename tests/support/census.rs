@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kiln::base::DType;
-use kiln::ir::collect::collect;
-use kiln::ir::oracle::{Data, Value};
-use kiln::ir::{AluOp, Graph, Leaf, Monoid, Node, Op};
-use kiln::runtime::host;
+use kiln::DType;
+use kiln::unstable::ir::collect::collect;
+use kiln::unstable::ir::oracle::{Data, Value};
+use kiln::unstable::ir::{AluOp, Graph, Leaf, Monoid, Node, Op};
+use kiln::unstable::runtime::host;
 
 use super::random_leaf::Mode;
 

@@ -1,11 +1,11 @@
 //! A program on the device under test against the oracle.
 
-use kiln::base::Device;
-use kiln::ir::DeviceBuffer;
-use kiln::ir::oracle::{Bounded, Data, Value};
+use kiln::Device;
 use kiln::plan::context::{Context, with_context};
-use kiln::runtime::host;
 use kiln::tensor::Tensor;
+use kiln::unstable::ir::DeviceBuffer;
+use kiln::unstable::ir::oracle::{Bounded, Data, Value};
+use kiln::unstable::runtime::host;
 use kiln::{Budget, Error, with_budget};
 use proptest::prelude::*;
 

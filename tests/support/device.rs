@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use kiln::base::{DType, Device};
 use kiln::plan::context::Context;
+use kiln::{DType, Device};
 
 /// The device under test.
 pub fn under_test() -> Device {
@@ -19,8 +19,8 @@ pub fn under_test() -> Device {
 pub fn context(instructions: usize) -> Arc<Context> {
     let context = Context::new();
     #[cfg(feature = "wgpu")]
-    if instructions.is_multiple_of(4) && under_test().kind == kiln::base::DeviceKind::Wgpu {
-        use kiln::runtime::wgpu::{WgpuBackend, gpu::WgpuGpu};
+    if instructions.is_multiple_of(4) && under_test().kind == kiln::DeviceKind::Wgpu {
+        use kiln::unstable::runtime::wgpu::{WgpuBackend, gpu::WgpuGpu};
         static EAGER: LazyLock<Arc<WgpuGpu>> = LazyLock::new(|| {
             let mut gpu = WgpuGpu::open(under_test()).expect("the device under test is there");
             Arc::get_mut(&mut gpu).expect("the only handle").target.compile_bound_elements = 0;

@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use kiln::kernel::Workload;
-use kiln::render::{GpuTarget, cuda};
-use kiln::runtime::cuda::nvrtc;
+use kiln::unstable::kernel::Workload;
+use kiln::unstable::render::{GpuTarget, cuda};
+use kiln::unstable::runtime::cuda::nvrtc;
 
 /// The generations: Ampere, Hopper, Blackwell.
 const GENERATIONS: [&str; 3] = ["80", "90", "120"];

@@ -8,10 +8,10 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use kiln::base::Device;
-use kiln::ir::collect::collect;
-use kiln::ir::{DeviceBuffer, Node};
+use kiln::Device;
 use kiln::tensor::Tensor;
+use kiln::unstable::ir::collect::collect;
+use kiln::unstable::ir::{DeviceBuffer, Node};
 use proptest::prelude::*;
 
 use super::random_leaf::{Mode, Numbers, Sharing};

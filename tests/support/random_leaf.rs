@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use kiln::base::{DType, Kind, Scalar, Shape, Span};
-use kiln::ir::{DeviceBuffer, Layout, Leaf, Node, Type};
+use kiln::unstable::base::{DType, Kind, Scalar, Shape, Span};
+use kiln::unstable::ir::{DeviceBuffer, Layout, Leaf, Node, Type};
 
 /// Which numbers to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Movement in random programs.
 
-use kiln::base::{DType, Dims, Shape};
-use kiln::ir::op::WindowAxis;
-use kiln::ir::{Axes, Op, PadAxis, SliceAxis};
+use kiln::unstable::ir::op::WindowAxis;
+use kiln::unstable::ir::{Axes, Op, PadAxis, SliceAxis};
+use kiln::{DType, Dims, Shape};
 
 use super::random_leaf::Numbers;
 use super::random_steps::{Construction, Entry};

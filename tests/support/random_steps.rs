@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use kiln::base::{DType, Dims, Kind as TypeKind, Scalar, Shape, Span};
-use kiln::ir::{AluOp, DeviceBuffer, Node, Op, SliceAxis, Type, infer};
+use kiln::unstable::base::{DType, Dims, Kind as TypeKind, Scalar, Shape, Span};
+use kiln::unstable::ir::{AluOp, DeviceBuffer, Node, Op, SliceAxis, Type, infer};
 
 use super::device;
 use super::random_graph::{Instruction, Kind, Program, Size, Variant};

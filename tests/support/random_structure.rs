@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use kiln::base::{DType, Dims, Scalar, Shape};
-use kiln::ir::{AluOp, Axes, Body, Composite, ContractDims, LoopSpec, Monoid, Op, ScatterMode, Type};
+use kiln::opts::AttentionOpts;
 use kiln::tensor::Tensor;
-use kiln::tensor::attention::AttentionOpts;
+use kiln::unstable::ir::{
+    AluOp, Axes, Body, Composite, ContractDims, LoopSpec, Monoid, Op, ScatterMode, Type,
+};
+use kiln::{DType, Dims, Scalar, Shape};
 
 use super::device;
 use super::random_leaf::{Buffers, Mode, Numbers, Sharing};

@@ -4,10 +4,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kiln::ir::DeviceBuffer;
-use kiln::kernel::Workload;
 use kiln::prelude::*;
-use kiln::runtime::{Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program};
+use kiln::unstable::ir::DeviceBuffer;
+use kiln::unstable::kernel::Workload;
+use kiln::unstable::runtime::{Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program};
 
 /// What is told of every call.
 pub type Watch = Arc<dyn Fn(&str) -> kiln::Result<()> + Send + Sync>;

@@ -183,7 +183,7 @@ fn a_long_attention_holds_no_scores() {
 fn scores_that_a_gradient_by_its_body_needs_are_computed_once() {
     let context = attending(false);
     with_context(&context, || {
-        let q = pattern(&[2, 8, 4], 1).requires_grad();
+        let q = pattern(&[2, 8, 4], 1).with_requires_grad();
         let y = q.scaled_dot_product_attention(&q, &q, opts().causal(true));
         let ones = pattern(&[2, 8, 4], 2);
         let gradient = crate::vjp(&[(&y, &ones)], &[&q]).remove(0);
@@ -197,7 +197,7 @@ fn scores_that_a_gradient_by_its_body_needs_are_computed_once() {
 
 /// Queries, keys and values to the gradients of what `opts` make of them.
 fn gradients(operands: &[Tensor; 3], opts: &AttentionOpts) -> Vec<Tensor> {
-    let [q, k, v] = operands.clone().map(Tensor::requires_grad);
+    let [q, k, v] = operands.clone().map(Tensor::with_requires_grad);
     let y = q.scaled_dot_product_attention(&k, &v, opts.clone());
     let dims: Vec<usize> = y.shape().to_vec();
     crate::vjp(&[(&y, &pattern(&dims, 9))], &[&q, &k, &v])
@@ -290,7 +290,7 @@ fn gradients_of_hidden_and_shifted_scores() {
 fn a_gradient_of_the_mask_takes_the_scores() {
     let [q, k] = [pattern(&[9, 4], 1), pattern(&[9, 4], 2)];
     let made = || {
-        let mask = pattern(&[9, 9], 3).requires_grad();
+        let mask = pattern(&[9, 9], 3).with_requires_grad();
         let y = q.scaled_dot_product_attention(&k, &k, opts().mask(&mask));
         crate::vjp(&[(&y, &pattern(&[9, 4], 9))], &[&mask]).remove(0)
     };
@@ -306,7 +306,7 @@ fn a_gradient_of_the_mask_takes_the_scores() {
 fn a_gradient_has_a_gradient() {
     let [k, v] = [pattern(&[9, 4], 2), pattern(&[9, 3], 3)];
     let made = || {
-        let q = pattern(&[9, 4], 1).requires_grad();
+        let q = pattern(&[9, 4], 1).with_requires_grad();
         let first = gradients(&[q.clone(), k.clone(), v.clone()], &opts().causal(true)).remove(0);
         crate::vjp(&[(&first, &pattern(&[9, 4], 5))], &[&q]).remove(0)
     };
@@ -322,7 +322,7 @@ fn gradients_of_narrow_floats_are_computed_in_wide_ones() {
             x
         });
         with_context(&attending(true), || {
-            let [q, k, v] = operands.clone().map(Tensor::requires_grad);
+            let [q, k, v] = operands.clone().map(Tensor::with_requires_grad);
             let y = q.scaled_dot_product_attention(&k, &v, opts());
             let g = pattern(&[9, 4], 9).to_dtype(dtype);
             let found = crate::vjp(&[(&y, &g)], &[&q, &k, &v]);
@@ -339,7 +339,7 @@ fn gradients_of_narrow_floats_are_computed_in_wide_ones() {
 fn a_training_step_of_long_attention_needs_memory_for_no_scores() {
     let peak = |backward: bool| {
         with_context(&attending(backward), || {
-            let operands = [1, 2, 3].map(|seed| pattern(&[1, 2, 512, 4], seed).requires_grad());
+            let operands = [1, 2, 3].map(|seed| pattern(&[1, 2, 512, 4], seed).with_requires_grad());
             let y = operands[0].scaled_dot_product_attention(&operands[1], &operands[2], opts());
             y.sum(..).backward().expect("a gradient");
             let found: Vec<Tensor> = operands.iter().map(|x| x.grad().expect("a gradient")).collect();

@@ -78,7 +78,7 @@ fn strides_divide_no_position() {
     let strided = ConvOpts::default().stride(2).padding(1);
     let windows = MaxPoolOpts::default().stride(2).padding(1);
     let gradient = |x: &Tensor, call: &dyn Fn(&Tensor) -> Tensor| {
-        let x = x.clone().requires_grad();
+        let x = x.clone().with_requires_grad();
         crate::grad(&call(&x).square().sum(..), &[&x]).remove(0)
     };
     let (w, w4) = (pattern(&[8, 6, 3, 3], 2), pattern(&[6, 8, 4, 4], 3));

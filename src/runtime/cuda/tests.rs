@@ -123,7 +123,7 @@ fn gradients_by_filters_read_lines_of_images() {
         x
     };
     for dtype in [DType::F32, DType::BF16] {
-        let filters = leaf([64, 64, 3, 3], dtype).requires_grad();
+        let filters = leaf([64, 64, 3, 3], dtype).with_requires_grad();
         let opts = crate::tensor::conv::ConvOpts::default().padding(1);
         let loss = leaf([4, 64, 28, 28], dtype).conv2d(&filters, None, opts).square().sum(..);
         let gradient = crate::grad(&loss, &[&filters])[0].clone();

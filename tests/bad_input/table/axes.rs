@@ -1,10 +1,10 @@
 //! Axes that there are not.
 
 use kiln::Tensor;
+use kiln::opts::DiffOpts;
+use kiln::opts::QuantileOpts;
+use kiln::opts::VarOpts;
 use kiln::prelude::*;
-use kiln::tensor::increment::DiffOpts;
-use kiln::tensor::moments::VarOpts;
-use kiln::tensor::statistics::QuantileOpts;
 
 use super::{Op, Tally, op};
 use crate::{floats, ints};
@@ -133,7 +133,7 @@ fn of_two() -> Vec<Op<[i64; 2]>> {
         op("sum", |&a| x().sum(a)),
         op("permute", |&a| x().permute(a)),
         op("rot90", |&a| x().rot90(1, a)),
-        op("matrix_norm", |&a| x().matrix_norm(kiln::tensor::magnitude::MatrixNorm::Frobenius, a)),
+        op("matrix_norm", |&a| x().matrix_norm(kiln::opts::MatrixNorm::Frobenius, a)),
         op("flip", |&a| x().flip(a)),
         op("var", |&a| x().var(a)),
     ]

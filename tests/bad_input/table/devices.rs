@@ -1,7 +1,7 @@
 //! Operands on different devices, and devices that are not there.
 
-use kiln::base::{DType, Device};
 use kiln::prelude::*;
+use kiln::{DType, Device};
 use kiln::{Tensor, einsum};
 
 use super::{Op, Tally, on};

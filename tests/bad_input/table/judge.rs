@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
+use kiln::Error;
 use kiln::Tensor;
-use kiln::base::Error;
 
 /// Something that may be an error, or carry one.
 pub trait Verdict {

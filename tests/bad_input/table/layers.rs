@@ -1,9 +1,9 @@
 //! Layers given what they do not take.
 
 use kiln::Tensor;
-use kiln::base::{DType, Device};
 use kiln::nn::*;
 use kiln::prelude::*;
+use kiln::{DType, Device};
 
 use super::{Op, Tally, on};
 use crate::floats;

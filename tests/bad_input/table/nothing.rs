@@ -1,6 +1,6 @@
 //! Invalid tensors: whatever is asked of one gives the mistake that made it.
 
-use kiln::base::DType;
+use kiln::DType;
 use kiln::prelude::*;
 use kiln::{Tensor, einsum};
 

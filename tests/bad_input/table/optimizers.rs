@@ -1,10 +1,10 @@
 //! Options of optimizers, schedules and loaders. An optimizer says at its
 //! first step what it was given.
 
-use kiln::base::{Error, Result};
 use kiln::data::{DataLoader, Items, LoaderOpts};
 use kiln::nn::Param;
 use kiln::optim::*;
+use kiln::{Error, Result};
 
 use super::{Op, Tally, op};
 use crate::floats;

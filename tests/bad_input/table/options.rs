@@ -1,8 +1,8 @@
 //! Options that make no sense.
 
 use kiln::Tensor;
+use kiln::opts::QuantileOpts;
 use kiln::prelude::*;
-use kiln::tensor::statistics::QuantileOpts;
 
 use super::{Op, Tally, op};
 use crate::{floats, ints};
@@ -58,10 +58,8 @@ fn at_least_one() -> Vec<Op<i64>> {
         op("dilation of max_pool2d", |&n| image().max_pool2d(2, MaxPoolOpts::default().dilation(n))),
         op("stride of avg_pool2d", |&n| image().avg_pool2d(2, AvgPoolOpts::default().stride(n))),
         op("kernel of im2col", |&n| image().im2col(n, Default::default())),
-        op("stride of im2col", |&n| image().im2col(2, kiln::tensor::im2col::Im2colOpts::default().stride(n))),
-        op("dilation of im2col", |&n| {
-            image().im2col(2, kiln::tensor::im2col::Im2colOpts::default().dilation(n))
-        }),
+        op("stride of im2col", |&n| image().im2col(2, kiln::opts::Im2colOpts::default().stride(n))),
+        op("dilation of im2col", |&n| image().im2col(2, kiln::opts::Im2colOpts::default().dilation(n))),
         op("steps of a range", |&n| image().i((.., .., r(0, 4).step(if n < 0 { 0 } else { n })))),
     ]
 }
@@ -77,19 +75,15 @@ fn not_negative() -> Vec<Op<i64>> {
         }),
         op("padding of max_pool2d", |&n| image().max_pool2d(2, MaxPoolOpts::default().padding(n))),
         op("padding of avg_pool2d", |&n| image().avg_pool2d(2, AvgPoolOpts::default().padding(n))),
-        op("padding of im2col", |&n| {
-            image().im2col(2, kiln::tensor::im2col::Im2colOpts::default().padding(n))
-        }),
+        op("padding of im2col", |&n| image().im2col(2, kiln::opts::Im2colOpts::default().padding(n))),
         op("expand", |&n: &i64| floats([1, 2]).expand([n.saturating_sub(1), 2])),
         op("repeat", |&n| floats([1, 2]).repeat([n, 2])),
         op("tile", |&n| floats([1, 2]).tile([n, 2])),
         op("split", |&n| floats([4]).split(n, 0)),
-        op("size of interpolate", |&n| {
-            image().interpolate(kiln::tensor::interpolate::InterpolateOpts::default().size(n))
-        }),
+        op("size of interpolate", |&n| image().interpolate(kiln::opts::InterpolateOpts::default().size(n))),
         op("blank of ctc_loss", |&n| {
             let log_probs = floats([4, 1, 3]).log_softmax(-1);
-            let opts = kiln::tensor::ctc::CtcLossOpts::default().blank(n);
+            let opts = kiln::opts::CtcLossOpts::default().blank(n);
             log_probs.ctc_loss(&ints([1, 2]).reshape([1, 2]), &ints([4]), &ints([2]), opts)
         }),
     ]
@@ -105,7 +99,7 @@ fn probabilities() -> Vec<Op<f64>> {
             kiln::nn::Dropout::new(p).forward(&floats([4]))
         }),
         op("label smoothing", |&p| {
-            let opts = kiln::tensor::cross_entropy::CrossEntropyOpts::default().label_smoothing(p);
+            let opts = kiln::opts::CrossEntropyOpts::default().label_smoothing(p);
             floats([2, 3]).cross_entropy(&ints([0, 1]), opts)
         }),
     ]

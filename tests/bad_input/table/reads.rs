@@ -1,7 +1,7 @@
 //! Reading as what a tensor is not.
 
 use kiln::Tensor;
-use kiln::base::{DType, Device, Element};
+use kiln::{DType, Device, Element};
 
 use super::Tally;
 

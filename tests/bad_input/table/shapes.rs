@@ -148,10 +148,7 @@ fn matrix() -> Vec<Op<Tensor>> {
         on("grid_sample", |y| floats([1, 1, 4, 4]).grid_sample(y, Default::default())),
         on("cross_entropy", |y| floats([2, 3, 4]).cross_entropy(y, Default::default())),
         on("a weight of classes", |y| {
-            x().cross_entropy(
-                &ints([0, 1]),
-                kiln::tensor::cross_entropy::CrossEntropyOpts::default().weight(y),
-            )
+            x().cross_entropy(&ints([0, 1]), kiln::opts::CrossEntropyOpts::default().weight(y))
         }),
         on("multi_margin_loss", |y| y.multi_margin_loss(&ints([0, 1, 2]), Default::default())),
     ]

@@ -1,8 +1,8 @@
 //! Sizes beyond memory, beyond number, and below nothing.
 
 use kiln::Tensor;
-use kiln::base::{DType, Device};
 use kiln::prelude::*;
+use kiln::{DType, Device};
 
 use super::{Op, Tally, op};
 use crate::{floats, ints};
@@ -118,7 +118,7 @@ fn grown() -> Vec<Op<i64>> {
         op("im2col", |&n| floats([1, 1, 4, 4]).im2col(n, Default::default())),
         op("col2im", |&n| floats([1, 4, 4]).col2im(n, 2, Default::default())),
         op("interpolate", |&n| {
-            let opts = kiln::tensor::interpolate::InterpolateOpts::default().size(n);
+            let opts = kiln::opts::InterpolateOpts::default().size(n);
             floats([1, 1, 4, 4]).interpolate(opts)
         }),
         op("adaptive_avg_pool2d", |&n| kiln::nn::AdaptiveAvgPool2d::new(n).forward_bad()),

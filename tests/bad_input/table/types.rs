@@ -1,7 +1,7 @@
 //! Element types that operations do not take.
 
+use kiln::DType;
 use kiln::Tensor;
-use kiln::base::DType;
 use kiln::prelude::*;
 
 use super::{Op, Tally, on};

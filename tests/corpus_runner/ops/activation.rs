@@ -1,10 +1,10 @@
 //! Activations, softmax and attention.
 
-use kiln::base::Scalar;
-use kiln::tensor::attention::AttentionOpts;
-use kiln::tensor::ctc::CtcLossOpts;
-use kiln::tensor::loss::Reduction;
-use kiln::tensor::multihead::{HeadProjections, MultiHeadOpts};
+use kiln::Scalar;
+use kiln::opts::AttentionOpts;
+use kiln::opts::CtcLossOpts;
+use kiln::opts::Reduction;
+use kiln::opts::{HeadProjections, MultiHeadOpts};
 
 use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, Stop, unsupported};

@@ -1,7 +1,7 @@
 //! Creation and casts.
 
-use kiln::base::{DType, Scalar, Shape};
 use kiln::tensor::{Place, Tensor};
+use kiln::{DType, Scalar, Shape};
 
 use super::super::call::{Call, Outcome};
 use super::{Entry, entry, one};

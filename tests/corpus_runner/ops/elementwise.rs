@@ -1,10 +1,10 @@
 //! Functions of each element: one, two or three operands.
 
-use kiln::base::Scalar;
+use kiln::Scalar;
+use kiln::opts::IsCloseOpts;
+use kiln::opts::NanToNumOpts;
+use kiln::opts::Rounding;
 use kiln::tensor::Tensor;
-use kiln::tensor::compare::IsCloseOpts;
-use kiln::tensor::extreme::NanToNumOpts;
-use kiln::tensor::rounding::Rounding;
 
 use super::super::call::{Call, Outcome, unsupported};
 use super::{Entry, entry, one};

@@ -1,14 +1,14 @@
 //! Elements read and written at positions that tensors hold, and sorting.
 
-use kiln::base::{DType, Scalar};
+use kiln::opts::ScatterReduce;
+use kiln::opts::SearchOpts;
+use kiln::opts::TopkOpts;
+use kiln::opts::{BagMode, EmbeddingBagOpts};
 use kiln::tensor::Tensor;
-use kiln::tensor::embedding::{BagMode, EmbeddingBagOpts};
 use kiln::tensor::operand::OperandValue;
-use kiln::tensor::scatter::ScatterReduce;
-use kiln::tensor::search::SearchOpts;
 use kiln::tensor::slicing::{Index, SliceRange};
-use kiln::tensor::sort::TopkOpts;
 use kiln::tensor::unique::Unique;
+use kiln::{DType, Scalar};
 
 use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, integer, unsupported};

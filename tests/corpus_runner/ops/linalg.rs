@@ -1,12 +1,12 @@
 //! Products, decompositions and distances of matrices.
 
-use kiln::base::Scalar;
+use kiln::Scalar;
+use kiln::opts::AddmmOpts;
+use kiln::opts::SolveTriangularOpts;
+use kiln::opts::TensordotAxes;
 use kiln::tensor::Tensor;
-use kiln::tensor::affine::AddmmOpts;
 use kiln::tensor::einsum::einsum;
-use kiln::tensor::linalg::TensordotAxes;
 use kiln::tensor::matmul::multi_dot;
-use kiln::tensor::solve::SolveTriangularOpts;
 
 use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, integer, unsupported};

@@ -1,11 +1,11 @@
 //! Losses.
 
-use kiln::tensor::Tensor;
-use kiln::tensor::cross_entropy::{BinaryCrossEntropyOpts, CrossEntropyOpts, NllLossOpts};
-use kiln::tensor::loss::{
+use kiln::opts::{BinaryCrossEntropyOpts, CrossEntropyOpts, NllLossOpts};
+use kiln::opts::{
     GaussianNllLossOpts, HuberLossOpts, KlDivOpts, PoissonNllLossOpts, Reduction, SmoothL1LossOpts,
 };
-use kiln::tensor::margin_loss::{MarginOpts, MultiMarginLossOpts, TripletMarginLossOpts};
+use kiln::opts::{MarginOpts, MultiMarginLossOpts, TripletMarginLossOpts};
+use kiln::tensor::Tensor;
 
 use super::super::call::{Call, Outcome};
 use super::{Entry, entry, one, with};

@@ -1,10 +1,10 @@
 //! Shapes, joins and splits: elements seen through other axes.
 
-use kiln::base::Scalar;
+use kiln::Scalar;
+use kiln::opts::DiagonalOpts;
+use kiln::opts::Indexing;
+use kiln::opts::PadMode;
 use kiln::tensor::Tensor;
-use kiln::tensor::diagonal::DiagonalOpts;
-use kiln::tensor::join::Indexing;
-use kiln::tensor::pad::PadMode;
 use kiln::tensor::slicing::SliceRange;
 
 use super::super::arg::Arg;

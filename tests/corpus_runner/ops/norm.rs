@@ -1,9 +1,8 @@
 //! Normalizations and distances.
 
-use kiln::base::Shape;
-use kiln::tensor::distance::PairwiseDistanceOpts;
-use kiln::tensor::local_response::LocalResponseNormOpts;
-use kiln::tensor::norm::{NormOpts, RunningNormOpts};
+use kiln::Shape;
+use kiln::opts::PairwiseDistanceOpts;
+use kiln::opts::{LocalResponseNormOpts, NormOpts, RunningNormOpts};
 
 use super::super::call::{Call, Outcome};
 use super::{Entry, entry, one, with};

@@ -1,12 +1,12 @@
 //! Reductions, scans and statistics.
 
-use kiln::base::Scalar;
-use kiln::tensor::covariance::CovOpts;
-use kiln::tensor::increment::DiffOpts;
-use kiln::tensor::magnitude::MatrixNorm;
-use kiln::tensor::moments::VarOpts;
+use kiln::Scalar;
+use kiln::opts::CovOpts;
+use kiln::opts::DiffOpts;
+use kiln::opts::MatrixNorm;
+use kiln::opts::VarOpts;
+use kiln::opts::{Interpolation, QuantileOpts};
 use kiln::tensor::operand::OperandValue;
-use kiln::tensor::statistics::{Interpolation, QuantileOpts};
 use kiln::tensor::{AxisList, Tensor};
 
 use super::super::arg::Arg;

@@ -1,12 +1,12 @@
 //! Convolutions, pooling and patches of images.
 
+use kiln::opts::Im2colOpts;
+use kiln::opts::{AvgPoolOpts, MaxPoolOpts};
+use kiln::opts::{ConvOpts, ConvTransposeOpts, Padding};
+use kiln::opts::{GridSampleOpts, SampleMode, SamplePadding};
+use kiln::opts::{InterpolateMode, InterpolateOpts};
 use kiln::tensor::Tensor;
 use kiln::tensor::adaptive::OutputSizes;
-use kiln::tensor::conv::{ConvOpts, ConvTransposeOpts, Padding};
-use kiln::tensor::grid_sample::{GridSampleOpts, SampleMode, SamplePadding};
-use kiln::tensor::im2col::Im2colOpts;
-use kiln::tensor::interpolate::{InterpolateMode, InterpolateOpts};
-use kiln::tensor::pool::{AvgPoolOpts, MaxPoolOpts};
 
 use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, integer, unsupported};

@@ -208,7 +208,7 @@ pub fn backward((_, operands, opts): &Backward, dtype: DType, d: Device) -> Vec<
     let [q, k, v] = operands(d).map(|x| {
         let x = x.to_dtype(dtype);
         x.realize().expect("a leaf");
-        x.requires_grad()
+        x.with_requires_grad()
     });
     let y = q.scaled_dot_product_attention(&k, &v, opts(d));
     let g = numbers([y.shape().numel()], 8, d).reshape(y.shape().to_vec()).to_dtype(dtype);

@@ -183,7 +183,7 @@ fn parts(dtype: DType, [rows, keys, depth, columns]: [usize; 4], name: Device) -
         let x = numbers(shape, seed, name);
         let x = x.to_dtype(dtype);
         x.realize().expect("a leaf");
-        x.requires_grad()
+        x.with_requires_grad()
     });
     let y = q.scaled_dot_product_attention(&k, &v, opts().causal(true));
     let g = numbers([2, rows, columns], 4, name).to_dtype(dtype);
