@@ -73,7 +73,7 @@ pub mod unstable {
 pub use base::error::{LiveTensor, OpError};
 pub use base::{
     DType, Device, DeviceKind, Dims, Direction, Element, Error, Precision, Result, Scalar, Shape, Span,
-    StateProblem, float32_matmul_precision, is_deterministic, set_benchmark, set_deterministic,
+    StateProblem, WrongStep, float32_matmul_precision, is_deterministic, set_benchmark, set_deterministic,
     set_float32_matmul_precision,
 };
 pub use grad::{

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use crate::base::device::{Device, DeviceKind};
 use crate::base::error::{Error, Result};
+use crate::base::optimization::{Optimization, optimizations};
 
 /// What the environment says; see the table in README.
 #[derive(Clone, Debug)]
@@ -16,10 +17,17 @@ pub struct Config {
     pub device: Option<Device>,
     /// `KILN_VIRTUAL_DEVICES`: devices to simulate, by family.
     pub virtual_devices: Vec<(DeviceKind, u16)>,
+    /// `KILN_CHECK=1`: hold each step against the interpreter.
+    pub check: bool,
+    /// `KILN_DISABLE`: optimizations that are switched off.
+    pub disabled: Vec<Optimization>,
     /// `KILN_STRICT=1`: panic where an invalid tensor is born.
     pub strict: bool,
     /// `KILN_CACHE_DIR`: where compiled kernels are kept on disk.
     pub cache_dir: Option<PathBuf>,
+    /// `KILN_SOURCES`: where generated shaders and CUDA texts are written, and those that were edited are
+    /// read.
+    pub sources: Option<PathBuf>,
     /// `KILN_TUNE`: whether devices time the variants of templates; if
     /// not set, wgpu's GPUs do, and software drivers and CUDA devices do not.
     pub tune: Option<bool>,
@@ -38,8 +46,11 @@ pub fn config() -> &'static Config {
         debug: variable("KILN_DEBUG", whole_number).unwrap_or(0).min(5) as u8,
         device: variable("KILN_DEVICE", str::parse),
         virtual_devices: variable("KILN_VIRTUAL_DEVICES", virtual_devices).unwrap_or_default(),
+        check: variable("KILN_CHECK", whole_number).unwrap_or(0) != 0,
+        disabled: variable("KILN_DISABLE", optimizations).unwrap_or_default(),
         strict: variable("KILN_STRICT", whole_number).unwrap_or(0) != 0,
         cache_dir: text("KILN_CACHE_DIR").map(PathBuf::from),
+        sources: text("KILN_SOURCES").map(PathBuf::from),
         tune: variable("KILN_TUNE", whole_number).map(|number| number != 0),
         cublas: variable("KILN_CUBLAS", whole_number).unwrap_or(1) != 0,
         threads: variable("KILN_THREADS", threads).unwrap_or(0),

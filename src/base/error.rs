@@ -8,6 +8,7 @@ use crate::base::dtype::DType;
 use crate::base::shape::Shape;
 use crate::base::span::Span;
 use crate::base::state_problem::StateProblem;
+use crate::base::wrong_step::WrongStep;
 
 /// `Result` with kiln's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -231,6 +232,9 @@ pub enum Error {
         /// What the compiler, driver or user code said.
         message: String,
     },
+    /// `KILN_CHECK=1` found a step that computes something else than its operations mean.
+    #[error("{0}")]
+    WrongStep(Arc<WrongStep>),
     /// A transfer where [`deny_transfers`](crate::deny_transfers) is in force.
     #[error("transfers are denied here, and this would move {bytes} bytes from {from} to {to}\n  at {span}")]
     TransferDenied {

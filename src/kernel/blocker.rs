@@ -8,6 +8,9 @@ pub enum Blocker {
     /// The operation is a step of its own.
     #[error("{0} always runs as a step of its own")]
     Opaque(&'static str),
+    /// `KILN_DISABLE` names fusion.
+    #[error("fusion is switched off")]
+    SwitchedOff,
     /// Stored values range over different points.
     #[error("their values range over different points: {} and {}", .0.0, .0.1)]
     DifferentDomain(Box<(Shape, Shape)>),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::base::Optimization;
 use crate::plan::build::Plan;
 use crate::plan::key::{KeyValues, Skeleton, shrink};
 
@@ -62,7 +63,8 @@ impl PlanCache {
         if let Some(plan) = self.hit(skeleton, values) {
             return Lookup::Hit(plan);
         }
-        let template = self.known(skeleton).iter().find(|known| known.suits(values));
+        let suits = |known: &&Specialisation| Optimization::PlanReuse.is_on() && known.suits(values);
+        let template = self.known(skeleton).iter().find(suits);
         let template = template.map(|known| known.plan.clone());
         let lifted = self.changing.entry(skeleton.graph()).or_default().update(values);
         Lookup::Miss { lifted, template }

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use crate::base::Optimization;
 use crate::ir::collect::{AddressMap, Collected, NodeMap};
 use crate::ir::pending::Cells;
 use crate::ir::{DeviceBuffer, Node, NodeId};
@@ -85,7 +86,8 @@ pub fn leaf_memory(collected: &Collected, cells: &Cells) -> LeafMemory {
         let Some(value) = leaf.value() else { return false };
         let shape = &leaf.ty().shape;
         let (_, all, free) = views[&Arc::as_ptr(&value.buffer)];
-        value.layout.offset == 0
+        Optimization::Donation.is_on()
+            && value.layout.offset == 0
             && value.layout.is_contiguous(shape)
             && value.buffer.bytes == leaf.ty().bytes()
             // A device may still be copying from it.

@@ -17,6 +17,7 @@ pub mod budget;
 #[doc(hidden)]
 pub mod build;
 mod cache;
+mod check;
 #[doc(hidden)]
 pub mod context;
 #[doc(hidden)]

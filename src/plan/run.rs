@@ -5,12 +5,15 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::base::config::config;
 use crate::base::{Device, Error, Result, Shape, Span};
+use crate::ir::oracle::Value;
 use crate::ir::{DeviceBuffer, Layout, Leaf, NodeId, Op, Type};
 use crate::plan::build::{CompiledPlan, CompiledStep, Plan};
+use crate::plan::check::Check;
 use crate::plan::context::{Context, add};
 use crate::plan::debug;
-use crate::plan::transfer::{CHUNK, fetch, transfer};
+use crate::plan::transfer::{CHUNK, fetch, read_dense, transfer};
 use crate::runtime::label::{self, Label};
 use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Launch, Program};
 use crate::schedule::{Location, Step, StepAction, result_number};
@@ -174,6 +177,13 @@ impl<'a> Execution<'a> {
 
     fn step(&self, number: usize, run: &CompiledStep) -> Result<()> {
         let step = &self.plan.schedule.steps[number];
+        if config().check {
+            return self.checked(number, step, run);
+        }
+        self.run(number, step, run)
+    }
+
+    fn run(&self, number: usize, step: &Step, run: &CompiledStep) -> Result<()> {
         match run {
             CompiledStep::Program { program, bytes, indexes, .. } => {
                 self.launch(step, program, *bytes, *indexes)
@@ -181,6 +191,18 @@ impl<'a> Execution<'a> {
             CompiledStep::Transfer => self.transfer(step),
             CompiledStep::Repeat(spec) => self.repeat(step, spec, &self.plan.bodies[&number]),
         }
+    }
+
+    /// Runs a step and holds what it computes against the interpreter.
+    fn checked(&self, number: usize, step: &Step, run: &CompiledStep) -> Result<()> {
+        let graph = &self.plan.schedule.graph;
+        let read = |id: NodeId| {
+            let ty = graph.ty(id);
+            Ok(Value::from_bytes(ty.clone(), &read_dense(self.context, ty, &self.leaf(id))?))
+        };
+        let check = Check::begin(graph, step, self.scalars, &read)?;
+        self.run(number, step, run)?;
+        check.map_or(Ok(()), |check| check.end(graph, step, self.line, &read))
     }
 
     fn launch(
@@ -232,8 +254,8 @@ impl<'a> Execution<'a> {
     /// How many steps from this one on are programs that their device takes
     /// together.
     fn launched_together(&self, number: usize) -> usize {
-        // Whoever times kernels launches them one by one.
-        if debug::clock().is_some() {
+        // Whoever times or checks kernels launches them one by one.
+        if debug::clock().is_some() || config().check {
             return 0;
         }
         let steps = &self.plan.schedule.steps[number..];
@@ -297,6 +319,9 @@ impl<'a> Execution<'a> {
     fn fetched_together(&self, number: usize) -> usize {
         let steps = &self.plan.schedule.steps[number..];
         let StepAction::Transfer { from: first } = steps[0].action else { return 0 };
+        if config().check {
+            return 0;
+        }
         let mut bytes = 0;
         let fits = |step: &&Step| {
             let StepAction::Transfer { from } = step.action else { return false };

@@ -16,6 +16,8 @@ pub mod null;
 pub mod properties;
 pub mod replay;
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
+mod sources;
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
 pub mod tune;
 #[cfg(feature = "wgpu")]
 pub mod wgpu;

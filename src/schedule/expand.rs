@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::base::{Device, Span};
+use crate::base::{Device, Optimization, Span};
 use crate::ir::collect::collect_body;
 use crate::ir::rewrite::DROPPED;
 use crate::ir::simplify::simplify;
@@ -83,7 +83,7 @@ fn verdict(graph: &Graph, id: NodeId, capabilities: Devices<'_>) -> Option<Optio
     if !is_composite(graph, id) {
         return None;
     }
-    let range = capabilities(node.ty.device).attention;
+    let range = capabilities(node.ty.device).attention.filter(|_| Optimization::Templates.is_on());
     let (Some(part), Some(range)) = (part(&node.op), range) else { return Some(None) };
     if part != AttentionPart::Result && !range.backward {
         return Some(None);

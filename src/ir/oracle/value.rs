@@ -71,7 +71,7 @@ impl Data {
         }
     }
     /// One element.
-    pub(super) fn scalar(&self, at: usize) -> Scalar {
+    pub fn scalar(&self, at: usize) -> Scalar {
         match self {
             Data::Int(data) => Scalar::Int(data[at]),
             Data::Float(data) => Scalar::Float(data[at]),

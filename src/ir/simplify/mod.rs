@@ -18,6 +18,7 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
+use crate::base::Optimization;
 use crate::ir::alu::AluOp;
 use crate::ir::graph::{Graph, GraphNode, NodeId};
 use crate::ir::op::Op;
@@ -26,7 +27,7 @@ use crate::ir::rewrite::{GraphBuilder, RewriteRule, rewrite};
 /// The graph in normal form, and the map from old numbers to new ones
 /// ([`crate::ir::rewrite::DROPPED`] for nodes without a counterpart).
 pub fn simplify(graph: &Graph) -> (Graph, Vec<NodeId>) {
-    rewrite(graph, rules())
+    rewrite(graph, if Optimization::Simplification.is_on() { rules() } else { &[] })
 }
 
 /// Every rule, in the order they are tried.

@@ -13,6 +13,7 @@ use crate::runtime::cuda::gpu::{CudaGpu, allocate};
 use crate::runtime::cuda::graph;
 use crate::runtime::cuda::library::LibraryProgram;
 use crate::runtime::cuda::reports::CudaReports;
+use crate::runtime::sources;
 use crate::runtime::{Binding, Bindings, Launch, Program, Replay};
 
 /// A kernel as functions. Where inputs do not start at multiples of four
@@ -237,7 +238,10 @@ fn rendered(gpu: &CudaGpu, work: &Workload, target: &GpuTarget) -> Result<Shader
 
 impl LoadedShader {
     fn new(gpu: &CudaGpu, shader: Shader) -> Result<LoadedShader> {
-        let compile = |pass: &Pass| gpu.function(&shader.name, &pass.source, pass.shared_bytes);
+        let compile = |pass: &Pass| {
+            let source = sources::edited(&shader.name, &pass.source, "cu");
+            gpu.function(&shader.name, &source, pass.shared_bytes)
+        };
         let functions = shader.passes.iter().map(compile).collect::<Result<_>>()?;
         Ok(LoadedShader { shader, functions })
     }

@@ -1,10 +1,12 @@
 //! Compiled shaders, by their text.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::base::Result;
 use crate::render::wgsl::sized::{ParameterizedText, UniformPlacement};
+use crate::runtime::sources;
 use crate::runtime::wgpu::gpu::{WgpuGpu, buffer, lock};
 
 /// Families of pipelines kept before all are forgotten.
@@ -160,17 +162,22 @@ impl WgpuGpu {
         let rewritten = self.rewrite.map(|rewrite| rewrite(source));
         #[cfg(test)]
         let source = rewritten.as_deref().unwrap_or(source);
+        let text = sources::edited(name, source, "wgsl");
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some(name),
-            source: wgpu::ShaderSource::Wgsl(source.into()),
+            source: wgpu::ShaderSource::Wgsl(text.as_ref().into()),
         };
-        // SAFETY: kernels keep to their buffers by construction: addresses
-        // that data determines are clamped, the others follow from extents;
-        // their loops end. Debug builds leave the checks out too: they would
-        // hide an address outside a buffer rather than report it, and keep
-        // drivers from unrolling loops over registers.
-        let module = unsafe {
-            self.device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
+        let module = match text {
+            // SAFETY: kernels keep to their buffers by construction: addresses
+            // that data determines are clamped, the others follow from extents;
+            // their loops end. Debug builds leave the checks out too: they would
+            // hide an address outside a buffer rather than report it, and keep
+            // drivers from unrolling loops over registers.
+            Cow::Borrowed(_) => unsafe {
+                self.device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
+            },
+            // A person may have made any mistake.
+            Cow::Owned(_) => self.device.create_shader_module(descriptor),
         };
         self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(name),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::base::Device;
+use crate::base::{Device, Optimization};
 use crate::ir::{Graph, Layout, NodeId, Op};
 use crate::kernel::{Blocker, LoweredKernel, Request, Role, lower};
 use crate::runtime::Capabilities;
@@ -97,8 +97,12 @@ pub fn fuse<'a>(context: &'a FusionContext<'a>) -> Fusion {
     for id in context.graph.ids().rev() {
         state.visit(id);
     }
-    state.merge_siblings();
-    state.sink_producers();
+    if Optimization::HorizontalFusion.is_on() {
+        state.merge_siblings();
+    }
+    if Optimization::ProducerSinking.is_on() {
+        state.sink_producers();
+    }
     state.lower_groups()
 }
 
@@ -334,7 +338,7 @@ impl<'a> FusionState<'a> {
         if self.memory_readers(id).into_iter().any(from_memory) {
             return Err(Blocker::Cycle);
         }
-        if self.joins_freely(number, id, store) {
+        if Optimization::Fusion.is_on() && self.joins_freely(number, id, store) {
             self.join(number, id);
             return Ok(());
         }
@@ -357,6 +361,9 @@ impl<'a> FusionState<'a> {
         extra: Option<NodeId>,
         roots: &[NodeId],
     ) -> Result<LoweredKernel, Blocker> {
+        if numbers.len() + usize::from(extra.is_some()) > 1 && !Optimization::Fusion.is_on() {
+            return Err(Blocker::SwitchedOff);
+        }
         let inside = |id: NodeId| {
             let index = id.index();
             let here = Some(id) == extra || self.group_of[index].is_some_and(|g| numbers.contains(&g));
