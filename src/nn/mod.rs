@@ -20,6 +20,7 @@ pub mod pool;
 pub mod recurrent;
 pub mod sequential;
 pub mod transformer;
+pub mod tree;
 
 pub use activation::{
     Celu, Elu, Flatten, Gelu, GeluTanh, Glu, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyRelu,
@@ -41,3 +42,4 @@ pub use pool::{
 pub use recurrent::{Gru, Lstm, Rnn};
 pub use sequential::Sequential;
 pub use transformer::{TransformerDecoderLayer, TransformerEncoderLayer, TransformerOpts};
+pub use tree::Tree;

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::base::{DType, Device, Error, OpError, Result, Span};
 use crate::io::{ExpectedTensor, StateDict};
 use crate::nn::param::{Buffer, Param, Training};
+use crate::nn::tree::{Tree, tree};
 use crate::tensor::Tensor;
 
 /// Walks through a module's parts, by name.
@@ -66,6 +67,10 @@ impl<P: Part> Part for Vec<P> {
 pub trait Module {
     /// Shows every part to the visitor, in the order of declaration.
     fn visit(&self, visitor: &mut dyn Visitor);
+    /// The name of its type.
+    fn kind(&self) -> &'static str {
+        std::any::type_name::<Self>()
+    }
 }
 
 /// A module that maps a tensor to a tensor.
@@ -110,6 +115,35 @@ pub trait ModuleExt: Module {
     /// Calls `look` with every part and its full name.
     fn each(&self, look: &mut dyn FnMut(&str, Found)) {
         self.visit(&mut PrefixVisitor { prefix: String::new(), look });
+    }
+
+    /// The module's parts as a tree that prints with shapes and numbers of elements, as the module itself
+    /// does if [`module!`](crate::module!) made it one.
+    ///
+    /// ```
+    /// use kiln::nn::{Linear, ModuleExt, Relu, Sequential};
+    /// let net = Sequential::new().push(Linear::new(4, 8, ())).push(Relu).push(Linear::new(8, 2, ()));
+    /// let expected = "\
+    /// Sequential    58
+    /// ├─ 0: Linear  40  weight [8, 4], bias [8]
+    /// ├─ 1: Relu     0
+    /// └─ 2: Linear  18  weight [2, 8], bias [2]
+    /// ";
+    /// assert_eq!(net.tree().to_string(), expected);
+    /// ```
+    fn tree(&self) -> Tree {
+        tree(self)
+    }
+
+    /// The parameter of a name, such as `0.weight`.
+    ///
+    /// ```
+    /// use kiln::nn::{Linear, ModuleExt, Sequential};
+    /// let net = Sequential::new().push(Linear::new(4, 8, ()));
+    /// assert_eq!(net.parameter("0.weight").map(|weight| weight.shape().numel()), Some(32));
+    /// ```
+    fn parameter(&self, name: &str) -> Option<Param> {
+        self.named_parameters().into_iter().find(|(known, _)| known == name).map(|(_, param)| param)
     }
 
     /// Number of elements of the parameters.
@@ -395,7 +429,8 @@ impl Visitor for PrefixVisitor<'_> {
 
 /// Implements [`Module`](crate::nn::Module) for a struct, naming all its
 /// fields: the parts in order, then behind `skip` those that are none. A
-/// field that is forgotten does not compile.
+/// field that is forgotten does not compile. The struct then prints as a
+/// [`Tree`](crate::nn::Tree).
 ///
 /// ```
 /// use kiln::nn::{Layer, Linear, ModuleExt};
@@ -422,6 +457,11 @@ macro_rules! module {
             fn visit(&self, visitor: &mut dyn $crate::nn::Visitor) {
                 let $name { $($part,)* $($($skipped: _,)*)? } = self;
                 $($crate::nn::Part::visit_as($part, stringify!($part), visitor);)*
+            }
+        }
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                ::std::fmt::Display::fmt(&$crate::nn::ModuleExt::tree(self), f)
             }
         }
     };

@@ -256,6 +256,12 @@ macro_rules! recurrent {
             }
         }
 
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(&$crate::nn::ModuleExt::tree(self), f)
+            }
+        }
+
         impl Module for $name {
             fn visit(&self, visitor: &mut dyn Visitor) {
                 self.stack.visit(visitor);
