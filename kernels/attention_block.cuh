@@ -38,7 +38,7 @@ struct AttentionBlock {
     static constexpr i32 WIDTH = (COLUMNS + S::SHARERS - 1) / S::SHARERS * S::SHARERS;
     // Columns of a thread.
     static constexpr i32 OWN = WIDTH / S::SHARERS;
-    // Columns more than there are, for threads that read fours to meet in different banks.
+    // Columns more than there are, for threads that read vec4s to meet in different banks.
     static constexpr i32 MORE = 4;
     alignas(16) f32 own[ATTENTION_TILE_ROWS][ATTENTION_STEP + MORE];
     alignas(16) f32 others[ATTENTION_TILE_OTHERS][ATTENTION_STEP + MORE];

@@ -65,7 +65,7 @@ KILN_FUNCTION void pack(u32 (&words)[WORDS], f32 x, f32 y, f32 z, f32 w) {
     }
 }
 
-// The first line, and the place along it, of the block that a thread's turn brings;
+// The first line, and the place along it, of the block that a thread's iteration loads;
 // none beyond the end.
 template <class L>
 KILN_FUNCTION bool block_of(i32 iteration, i32& line, i32& along) {

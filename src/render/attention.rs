@@ -120,7 +120,7 @@ impl WgslAttentionTile {
         // Together they hold no more keys of a column's values than a block has.
         let least = lanes / column_lanes;
         let key_lanes = vec4_lanes(extents.keys).max(least);
-        // Two turns save scores, and take a tenth of a second longer to compile.
+        // Two passes of columns save scores, and take a tenth of a second longer to compile.
         let worth = target.compile_bound_elements as u64 * thresholds::MIN_WORK_OF_SECOND_PASS;
         let column_passes = if extents.columns > 4 * lanes && extents.work() >= worth { 2 } else { 1 };
         let all = [key_lanes, key_lanes / 2].into_iter().filter(|&key_lanes| key_lanes >= least);

@@ -103,7 +103,7 @@ fn caching_threads(kernel: &Kernel, target: &GpuTarget, coarsening: usize) -> Op
     let own = kernel.exprs.iter().filter(|node| node.level == 1);
     let values: Vec<&Expr> = own.map(|node| &node.expr).filter(|x| !matches!(x, Expr::Index(_))).collect();
     let operations: usize = values.iter().map(|value| operations(value)).sum();
-    // The turns of a team in most of which most invocations have something to do.
+    // The iterations in most of which most invocations have something to do.
     let unrolled = |reduction_threads: usize| {
         let step = reduction_threads * coarsening;
         let few =
@@ -150,7 +150,7 @@ fn streaming_factor(kernel: &Kernel, target: &GpuTarget, axis: AxisId) -> Option
         &[4]
     } else {
         // An invocation costs a software driver about as much as two accesses, and of rows so
-        // does a turn of the loop.
+        // does an iteration of the loop.
         &[16, 8, 4]
     };
     let most = if kernel.axes[axis.index()].level == 1 {

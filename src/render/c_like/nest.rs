@@ -281,7 +281,7 @@ impl Emitter<'_> {
         group.map_or(1, |group| self.coarsening.factors[group as usize])
     }
 
-    /// One loop over the rows of level 1 in row-major order, shared by the team.
+    /// One loop over the rows of level 1 in row-major order, shared by its threads.
     fn open_linear(&mut self, level: u8, axes: &[AxisId], coarsening: usize) {
         let rows = self.kernel.level_points(level);
         let end = self.end(rows);
@@ -307,7 +307,7 @@ impl Emitter<'_> {
         self.positions("row", axes, coarsening);
     }
 
-    /// The same as a loop over numbered turns, in each of which the team takes
+    /// The same as a loop over numbered iterations, in each of which the threads take
     /// neighbouring rows; gives the number of blocks opened.
     fn open_cached_rows(&mut self, axes: &[AxisId], coarsening: usize, iterations: usize) -> usize {
         let rows = self.kernel.level_points(1);

@@ -46,7 +46,7 @@ pub(super) fn is_wide(kernel: &Kernel) -> Result<bool, Unsupported> {
             return Err(Unsupported::Elements(kernel.level_points(level)));
         }
     }
-    // Groups round up to whole workgroups and teams.
+    // Groups round up to whole workgroups.
     let most = i64::from(i32::MAX) - 4096;
     let mut wide = kernel.level_points(0) as i64 > most;
     for node in &kernel.exprs {
