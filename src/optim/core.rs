@@ -22,6 +22,9 @@ use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 use crate::tensor::pack::{Pack, alike};
 
+#[cfg(test)]
+mod tests;
+
 /// Updates parameters by their gradients.
 pub trait Optimizer {
     /// Updates every parameter that has a gradient, and computes everything that
@@ -443,67 +446,5 @@ impl Undo {
         if let Some(value) = old.as_ref().and_then(|param| param.value()) {
             self.update.set_value(value.clone());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nn::{Layer, Linear, ModuleExt, Sequential};
-    use crate::optim::{Adam, AdamOpts};
-    use crate::plan::context::{Context, with_context};
-    use crate::plan::report::report;
-
-    #[test]
-    fn parameters_and_state_are_written_over_the_old_ones() {
-        with_context(&Context::new(), || {
-            let model = Sequential::new().push(Linear::new(24, 32, ())).then(Tensor::relu).push(Linear::new(
-                32,
-                8,
-                (),
-            ));
-            let mut optimizer = Adam::new(model.parameters(), AdamOpts::default());
-            let x = Tensor::linspace(-1.0, 1.0, 16 * 24, ()).reshape([16, 24]);
-            x.realize().unwrap();
-            for step in 0..3 {
-                optimizer.zero_grad();
-                let loss = model.forward(&x).square().mean(..);
-                loss.backward().unwrap();
-                let (targets, mut advance) = optimizer.advance(CallSite::here("step")).unwrap();
-                advance.begin().unwrap();
-                let report = report(&targets, Span::caller()).expect("no budget");
-                assert!(
-                    report.kernels.iter().all(|kernel| !kernel.at.file().contains("adam.rs")),
-                    "{report}"
-                );
-                if step > 0 {
-                    // New memory: the gradients and the loss.
-                    let bytes = 4 * (model.num_params() + 1) as u64;
-                    assert_eq!(report.memory[0].results, bytes, "{report}");
-                }
-                plan::realize(&targets, Span::caller()).unwrap();
-            }
-        });
-    }
-
-    #[test]
-    fn steps_take_over_the_memory_of_parameters() {
-        with_context(&Context::new(), || {
-            let model = Sequential::new().push(Linear::new(24, 32, ())).push(Linear::new(32, 8, ()));
-            let mut optimizer = Adam::new(model.parameters(), AdamOpts::default());
-            let x = Tensor::linspace(-1.0, 1.0, 16 * 24, ()).reshape([16, 24]);
-            x.realize().unwrap();
-            let mut memory = Vec::new();
-            for _ in 0..4 {
-                optimizer.zero_grad();
-                model.forward(&x).square().mean(..).backward().unwrap();
-                optimizer.step().unwrap();
-                let weight = model.parameters()[0].get();
-                let value = weight.node().unwrap().value().expect("a step computes what cells hold").clone();
-                memory.push(Arc::as_ptr(&value.buffer));
-            }
-            // The first step packs them.
-            assert!(memory[1..].iter().all(|buffer| *buffer == memory[1]), "{memory:?}");
-        });
     }
 }

@@ -7,7 +7,7 @@ use crate::base::{Device, DeviceKind, Error, Result, Span};
 use crate::ir::{Layout, Leaf, Type};
 use crate::plan::context::{Context, add};
 use crate::runtime::label::{self, Label};
-use crate::runtime::{Binding, DownloadPart, host};
+use crate::runtime::{Binding, Download, host};
 
 /// Bytes that pass through the host at once on the way from one device to
 /// another.
@@ -108,11 +108,11 @@ pub(crate) fn fetch(context: &Context, values: &[(&Type, Leaf)], to: &[Binding<'
     let Some((_, first)) = values.first() else { return Ok(()) };
     let (source, host) = (context.backend(first.buffer.device)?, context.backend(Device::cpu())?);
     let mut staged: Vec<Vec<u8>> = values.iter().map(|(ty, _)| vec![0; ty.bytes()]).collect();
-    let mut parts: Vec<DownloadPart<'_>> = Vec::with_capacity(values.len());
+    let mut parts: Vec<Download<'_>> = Vec::with_capacity(values.len());
     for ((ty, value), out) in values.iter().zip(&mut staged) {
         context.counts.transferred(ty.device, Device::cpu(), ty.bytes());
         let start = value.layout.offset as usize * ty.dtype.size();
-        parts.push(DownloadPart { buffer: &value.buffer, start, out });
+        parts.push(Download { buffer: &value.buffer, start, out });
     }
     add(&context.counts.host_waits, 1);
     source.download_all(&mut parts)?;

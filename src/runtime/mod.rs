@@ -70,7 +70,7 @@ pub struct Binding<'a> {
 
 /// Bytes to be read from a device.
 #[derive(Debug)]
-pub struct DownloadPart<'a> {
+pub struct Download<'a> {
     /// The memory.
     pub buffer: &'a DeviceBuffer,
     /// Where in it, in bytes.
@@ -261,7 +261,7 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// As [`Backend::download`].
-    fn download_all(&self, parts: &mut [DownloadPart<'_>]) -> Result<()> {
+    fn download_all(&self, parts: &mut [Download<'_>]) -> Result<()> {
         parts.iter_mut().try_for_each(|part| self.download(part.buffer, part.start, part.out))
     }
     /// Bytes that a launch of the work takes besides its inputs and outputs.

@@ -41,8 +41,7 @@ use crate::runtime::cuda::peers::Peers;
 use crate::runtime::cuda::program::CudaHostProgram;
 use crate::runtime::cuda::reports::CudaReports;
 use crate::runtime::{
-    Backend, Binding, Capabilities, DownloadPart, Launch, Ledger, MemoryStats, Program, Properties, Replay,
-    host,
+    Backend, Binding, Capabilities, Download, Launch, Ledger, MemoryStats, Program, Properties, Replay, host,
 };
 
 /// An NVIDIA GPU as a device.
@@ -148,7 +147,7 @@ impl Backend for CudaBackend {
         }
         self.after(|| self.gpu.driver.read(buffer.handle + start as u64, out))
     }
-    fn download_all(&self, parts: &mut [DownloadPart<'_>]) -> Result<()> {
+    fn download_all(&self, parts: &mut [Download<'_>]) -> Result<()> {
         let parts = parts.iter_mut().filter(|part| !part.out.is_empty());
         let parts = parts.map(|part| (part.buffer.handle + part.start as u64, &mut *part.out));
         self.after(|| self.gpu.driver.read_all(parts))

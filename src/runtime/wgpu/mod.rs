@@ -39,7 +39,7 @@ use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
 use crate::runtime::wgpu::program::ShaderProgram;
 use crate::runtime::wgpu::queue::WgpuReports;
 use crate::runtime::{
-    Backend, Binding, Capabilities, DownloadPart, Ledger, MemoryStats, Program, Properties, host,
+    Backend, Binding, Capabilities, Download, Ledger, MemoryStats, Program, Properties, host,
 };
 
 /// An adapter as a device.
@@ -159,7 +159,7 @@ impl Backend for WgpuBackend {
         let staged = self.upload(data)?;
         self.copy(Binding { buffer: &staged, offset: 0 }, to, data.len())
     }
-    fn download_all(&self, parts: &mut [DownloadPart<'_>]) -> Result<()> {
+    fn download_all(&self, parts: &mut [Download<'_>]) -> Result<()> {
         let blocks: Vec<wgpu::Buffer> = {
             let blocks = lock(&self.gpu.blocks);
             parts.iter().map(|part| blocks.get(part.buffer)).collect::<Result<_>>()?

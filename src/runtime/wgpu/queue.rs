@@ -10,7 +10,7 @@ use crate::runtime::wgpu::gpu::{WgpuGpu, buffer, lock};
 use crate::runtime::wgpu::memory;
 use crate::runtime::wgpu::pipeline::Pipeline;
 use crate::runtime::wgpu::staging;
-use crate::runtime::{DownloadPart, IndexSite};
+use crate::runtime::{Download, IndexSite};
 
 /// Bytes of launch words in one submission.
 const BLOCK: u64 = 256 << 10;
@@ -107,8 +107,7 @@ struct PendingReports {
     errors: Vec<(ThreadId, Error)>,
     /// Launches that have words but are not recorded yet.
     open: usize,
-    /// How often all words were freed. A thread that copied words before knows that their
-    /// reports were taken, and that their numbers are others' now.
+    /// How often all words were freed: words that a thread copied before are reused since.
     freed: u64,
 }
 
@@ -360,28 +359,22 @@ impl WgpuGpu {
     ///
     /// # Errors
     /// As [`WgpuGpu::read`].
-    pub fn read_all(
-        &self,
-        reports: &WgpuReports,
-        from: &[wgpu::Buffer],
-        parts: &mut [DownloadPart<'_>],
-    ) -> Result<()> {
+    pub fn read_all(&self, reports: &WgpuReports, from: &[wgpu::Buffer], to: &mut [Download]) -> Result<()> {
         if reports.launches() > 0 {
             self.gather(reports)?;
         }
         reports.take()?;
         // Copies start at multiples of 4 and have such sizes.
-        let first = |part: &DownloadPart<'_>| part.start as u64 / 4 * 4;
-        let bytes = |part: &DownloadPart<'_>| {
-            ((part.start + part.out.len()) as u64).next_multiple_of(4) - first(part)
-        };
-        let all: u64 = parts.iter().map(bytes).sum();
+        let first = |part: &Download<'_>| part.start as u64 / 4 * 4;
+        let bytes =
+            |part: &Download<'_>| ((part.start + part.out.len()) as u64).next_multiple_of(4) - first(part);
+        let all: u64 = to.iter().map(bytes).sum();
         if all == 0 {
             return Ok(());
         }
         let staging = memory::staging(self, all)?;
         let mut at = 0;
-        for (block, part) in from.iter().zip(&*parts).filter(|(_, part)| !part.out.is_empty()) {
+        for (block, part) in from.iter().zip(&*to).filter(|(_, part)| !part.out.is_empty()) {
             self.record_copy((block, first(part)), (&staging, at), bytes(part))?;
             at += bytes(part);
         }
@@ -389,7 +382,7 @@ impl WgpuGpu {
         self.map(&staging, (0, all), wgpu::MapMode::Read, |range| {
             let view = range.get_mapped_range()?;
             let mut at = 0;
-            for part in parts.iter_mut().filter(|part| !part.out.is_empty()) {
+            for part in to.iter_mut().filter(|part| !part.out.is_empty()) {
                 let start = at + part.start % 4;
                 part.out.copy_from_slice(&view[start..start + part.out.len()]);
                 at += bytes(part) as usize;
