@@ -20,23 +20,64 @@ pub enum Optimization {
     Donation,
     /// Decisions taken over from a plan for other sizes.
     PlanReuse,
+    /// Convolutions by Winograd's transforms, on the CPU.
+    Winograd,
+    /// Convolutions as sums of shifted rows, on the CPU.
+    Stencils,
+    /// Distances of all pairs as products, on the CPU.
+    DistanceProducts,
+    /// Grids cut where conditions are decided, on the CPU.
+    IndexSetSplitting,
+    /// Divisions by numbers as products and shifts, on the CPU.
+    DivisionByMultiplication,
+    /// Reductions over several axes in two stages, on the CPU.
+    TwoStageReduction,
+    /// Large results written past the caches, on the CPU.
+    NonTemporalStores,
+    /// Loops of one iteration put in their place, on the CPU.
+    SingleTripElimination,
+    /// Prefetches of what the next tile reads, on the CPU.
+    Prefetch,
+    /// Reductions that begin and end with a row as one instruction, on the CPU.
+    FusedRowReduction,
+    /// Two loops over contiguous memory as one, on the CPU.
+    LoopCollapsing,
+    /// Pointers that advance instead of being found anew, on the CPU.
+    StrengthReduction,
+    /// The product that ends a row done along with the next row, on the CPU.
+    SoftwarePipelining,
 }
-
-use Optimization::{
-    Donation, Fusion, HorizontalFusion, PlanReuse, ProducerSinking, Simplification, Templates,
-};
 
 impl Optimization {
     /// All of them, with the names that `KILN_DISABLE` takes.
     pub const ALL: &[(&str, Optimization)] = &[
-        ("templates", Templates),
-        ("simplification", Simplification),
-        ("fusion", Fusion),
-        ("horizontal-fusion", HorizontalFusion),
-        ("producer-sinking", ProducerSinking),
-        ("donation", Donation),
-        ("plan-reuse", PlanReuse),
+        ("templates", Optimization::Templates),
+        ("simplification", Optimization::Simplification),
+        ("fusion", Optimization::Fusion),
+        ("horizontal-fusion", Optimization::HorizontalFusion),
+        ("producer-sinking", Optimization::ProducerSinking),
+        ("donation", Optimization::Donation),
+        ("plan-reuse", Optimization::PlanReuse),
+        ("winograd", Optimization::Winograd),
+        ("stencils", Optimization::Stencils),
+        ("distance-products", Optimization::DistanceProducts),
+        ("index-set-splitting", Optimization::IndexSetSplitting),
+        ("division-by-multiplication", Optimization::DivisionByMultiplication),
+        ("two-stage-reduction", Optimization::TwoStageReduction),
+        ("non-temporal-stores", Optimization::NonTemporalStores),
+        ("single-trip-elimination", Optimization::SingleTripElimination),
+        ("prefetch", Optimization::Prefetch),
+        ("fused-row-reduction", Optimization::FusedRowReduction),
+        ("loop-collapsing", Optimization::LoopCollapsing),
+        ("strength-reduction", Optimization::StrengthReduction),
+        ("software-pipelining", Optimization::SoftwarePipelining),
     ];
+
+    /// The name that `KILN_DISABLE` takes.
+    pub fn name(self) -> &'static str {
+        let named = Optimization::ALL.iter().find(|(_, optimization)| *optimization == self);
+        named.map_or("an optimization", |(name, _)| name)
+    }
 
     /// Whether it is not switched off.
     #[inline]
@@ -73,7 +114,10 @@ mod tests {
 
     #[test]
     fn names_are_told_apart_and_listed() {
-        assert_eq!(optimizations("fusion, templates,").unwrap(), [Fusion, Templates]);
+        assert_eq!(
+            optimizations("fusion, templates,").unwrap(),
+            [Optimization::Fusion, Optimization::Templates]
+        );
         let error = optimizations("fusion,fuse").unwrap_err().to_string();
         assert!(error.contains("plan-reuse") && error.ends_with("found \"fuse\""), "{error}");
     }

@@ -52,10 +52,8 @@ impl fmt::Display for WrongStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WrongStep { step, device, shape, expected, bound, found, span, .. } = self;
         let index = self.index();
-        writeln!(
-            f,
-            "{step} on {device} computed {found} where {expected} is right to {bound:e}, at {index:?} of {shape}"
-        )?;
+        let right = if *bound == 0.0 { format!("{expected}") } else { format!("{expected} ± {bound:.1e}") };
+        writeln!(f, "{step} on {device} computed {found}, not {right}, at {index:?} of {shape}")?;
         self.inputs.iter().enumerate().try_for_each(|(i, input)| writeln!(f, "  input {i}: {input}"))?;
         self.operations.iter().try_for_each(|operation| writeln!(f, "  computes {operation}"))?;
         write!(f, "  at {span}")

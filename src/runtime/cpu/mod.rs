@@ -19,7 +19,7 @@ mod winograd;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::base::{Device, Error, Result};
+use crate::base::{Device, Error, Optimization, Result};
 use crate::ir::{Custom, DeviceBuffer, Type};
 use crate::kernel::horizontal_fusion::fuse_horizontally;
 use crate::kernel::index_set_splitting::split_index_set;
@@ -170,13 +170,15 @@ impl Backend for CpuBackend {
 
 /// The program of a kernel with a contraction.
 fn compile_product(kernel: &Kernel, product: &Contraction) -> Arc<dyn Program> {
-    if let Some(stencil) = Stencil::of(kernel, product) {
+    if Optimization::Stencils.is_on()
+        && let Some(stencil) = Stencil::of(kernel, product)
+    {
         return Arc::new(stencil);
     }
     if let Some(sums) = contraction::sums(kernel) {
         return Arc::new(LoopProgram::new(&sums, SPLIT_MIN_POINTS));
     }
-    match Winograd::of(kernel, product) {
+    match Winograd::of(kernel, product).filter(|_| Optimization::Winograd.is_on()) {
         Some(convolution) => Arc::new(convolution),
         None => Arc::new(ProductProgram(contraction::compile(kernel, product))),
     }
@@ -184,7 +186,7 @@ fn compile_product(kernel: &Kernel, product: &Contraction) -> Arc<dyn Program> {
 
 /// The program of a kernel without a contraction.
 fn compile_loops(kernel: &Kernel) -> Arc<dyn Program> {
-    match contraction::differences::of(kernel) {
+    match contraction::differences::of(kernel).filter(|_| Optimization::DistanceProducts.is_on()) {
         Some((kernel, contraction, terms)) => {
             Arc::new(ProductProgram(contraction::compile_terms(&kernel, &contraction, terms)))
         }
@@ -200,7 +202,10 @@ impl LoopProgram {
     /// Cuts grids of `least` points and more.
     fn new(kernel: &Kernel, least: usize) -> LoopProgram {
         let outputs = kernel.stores.len();
-        let mut pieces = fuse_horizontally(split_index_set(kernel, least));
+        let mut pieces = match Optimization::IndexSetSplitting.is_on() {
+            true => fuse_horizontally(split_index_set(kernel, least)),
+            false => vec![kernel.clone()],
+        };
         // Along the rows of the largest hardware prefetches memory, which the others, mostly
         // borders, then find in the cache.
         pieces.sort_by_key(|piece| Reverse(piece.level_points(0)));

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::base::DType;
+use crate::base::{DType, Optimization};
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::thresholds::{
     MAX_ACCUMULATOR_COLUMNS, MAX_COLUMNS, MAX_REDUCED_COLUMNS, MAX_REDUCTION_JOBS, MIN_COLUMNS,
@@ -11,24 +11,28 @@ use crate::runtime::cpu::thresholds::{
 };
 use crate::runtime::cpu::tile::analysis::{self, ExprFacts, LEVELS};
 use crate::runtime::cpu::tile::build::{ProgramBuilder, Root, outer_axes};
-use crate::runtime::cpu::tile::division::by_multiplication;
+use crate::runtime::cpu::tile::pipeline::{
+    BODY_PASSES, KERNEL_PASSES, LOOP_PASSES, PassContext, WHOLE_PASSES,
+};
 use crate::runtime::cpu::tile::program::{Instr, Loop, LoopNest, TileProgram, WorkPartition, trip_count};
 use crate::runtime::cpu::tile::tiling::{self, TilePlan};
-use crate::runtime::cpu::tile::two_stage_reduction::in_two_stages;
-use crate::runtime::cpu::tile::{
-    fused_row_reduction, loop_collapsing, prefetch, registers, single_trip, software_pipeline, space,
-    strength_reduction,
-};
+use crate::runtime::cpu::tile::{pipeline, registers, space};
 
 /// The program of a kernel without a contraction, or of pieces of one with so many outputs.
 pub fn compile(kernel: &Kernel, outputs: usize) -> TileProgram {
-    let kernel = order_axes(by_multiplication(kernel).as_ref().unwrap_or(kernel));
-    let kernel = in_two_stages(&kernel).map_or(kernel, |staged| order_axes(&staged));
+    let mut kernel = order_axes(kernel);
+    for (optimization, pass) in KERNEL_PASSES {
+        if optimization.is_on()
+            && let Some(rewritten) = pass(&kernel)
+        {
+            kernel = order_axes(&rewritten);
+        }
+    }
     let facts = analysis::analyze(&kernel);
     let tiling = tiling::choose(&kernel, &facts);
+    let non_temporal = uses_non_temporal_stores(&kernel, outputs, &tiling);
     let mut program = assemble(&kernel, outputs, &facts, tiling, Root::Stores);
-    strength_reduction::reduce_strength(&mut program);
-    software_pipeline::defer_last_product(&mut program);
+    pipeline::run(&mut program, WHOLE_PASSES, &PassContext { tiling, non_temporal });
     program
 }
 
@@ -48,8 +52,8 @@ pub fn assemble(
     tiling: TilePlan,
     root: Root,
 ) -> TileProgram {
-    let large = uses_non_temporal_stores(kernel, outputs, &tiling);
-    let mut builder = ProgramBuilder::new(kernel, outputs, facts, tiling, large);
+    let non_temporal = uses_non_temporal_stores(kernel, outputs, &tiling);
+    let mut builder = ProgramBuilder::new(kernel, outputs, facts, tiling, non_temporal);
     builder.build(root);
     let tile = tile_size(kernel, &tiling, &builder);
     let mut slots = builder.slots;
@@ -72,28 +76,19 @@ pub fn assemble(
         inputs: kernel.inputs.len(),
         empty: kernel.level_points(0) == 0,
     };
+    let context = PassContext { tiling, non_temporal };
     single_trip_loops_outermost(&mut program);
-    single_trip::eliminate_single_trip_loops(&mut program);
-    let down = program.loops[0].last().is_some_and(|inner| Some(inner.axis) == tiling.row);
-    if tiling.full_rows || down && !tiling.transposing {
-        prefetch::insert_prefetch_of_rows(&mut program, large);
-    }
-    if tiling.transposing {
-        prefetch::insert_prefetch_of_transposed(&mut program);
-    } else {
-        prefetch::insert_prefetch_along_columns(&mut program);
-        prefetch::insert_prefetch_in_last_pass(&mut program);
-        prefetch::insert_prefetch_of_converted(&mut program);
-        prefetch::insert_prefetch_of_strided(&mut program);
-    }
-    fused_row_reduction::fuse_row_reductions(&mut program);
+    pipeline::run(&mut program, BODY_PASSES, &context);
     program.partition = partition(kernel, &program);
-    loop_collapsing::collapse_loops(&mut program);
+    pipeline::run(&mut program, LOOP_PASSES, &context);
     program
 }
 
 /// Whether a kernel's large results are written by non-temporal stores.
 fn uses_non_temporal_stores(kernel: &Kernel, outputs: usize, tiling: &TilePlan) -> bool {
+    if !Optimization::NonTemporalStores.is_on() {
+        return false;
+    }
     let bytes = |numel: usize, dtype: DType| numel.saturating_mul(dtype.size());
     let stored = kernel.stores.iter().take(outputs).map(|store| bytes(store.numel, store.dtype));
     let stored = stored.fold(0, usize::saturating_add);

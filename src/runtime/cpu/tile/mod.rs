@@ -24,6 +24,7 @@ mod division;
 mod fused_row_reduction;
 mod loop_collapsing;
 mod partition;
+mod pipeline;
 mod prefetch;
 mod print;
 pub mod product;
@@ -38,6 +39,7 @@ mod strength_reduction;
 mod tile_shape;
 mod tiling;
 mod two_stage_reduction;
+mod verify;
 pub mod window;
 
 pub use compile::compile;

@@ -5,6 +5,7 @@ use crate::runtime::cpu::thresholds::{L2_ROW_BYTES, PREFETCH_MAX_STRIDE};
 use crate::runtime::cpu::tile::program::{
     FrameSlot, Instr, LoopBody, ReductionForm, RowLayout, TileLoad, TileProgram, TileShape,
 };
+use crate::runtime::cpu::tile::tiling::TilePlan;
 
 /// A part of what the next tile will read of an operand, to be prefetched while
 /// a row of this one is at work: memory would idle, and
@@ -30,9 +31,25 @@ pub enum OpPrefetch {
     At(FrameSlot, usize),
 }
 
+/// Lets instructions prefetch what the next tile reads, as suits how tiles advance;
+/// `large` where caches do not hold what the program moves.
+pub fn insert_prefetches(program: &mut TileProgram, tiling: &TilePlan, large: bool) {
+    let down = program.loops[0].last().is_some_and(|inner| Some(inner.axis) == tiling.row);
+    if tiling.full_rows || down && !tiling.transposing {
+        insert_prefetch_of_rows(program, large);
+    }
+    if tiling.transposing {
+        return insert_prefetch_of_transposed(program);
+    }
+    insert_prefetch_along_columns(program);
+    insert_prefetch_in_last_pass(program);
+    insert_prefetch_of_converted(program);
+    insert_prefetch_of_strided(program);
+}
+
 /// Lets expensive operations of tiles that go along their columns prefetch an input of the next
 /// tile each: the others wait for memory, and memory would idle.
-pub fn insert_prefetch_along_columns(program: &mut TileProgram) {
+fn insert_prefetch_along_columns(program: &mut TileProgram) {
     let Some(col) = program.col.filter(|&col| program.loops[0].last().is_some_and(|l| l.axis == col)) else {
         return;
     };
@@ -47,7 +64,7 @@ pub fn insert_prefetch_along_columns(program: &mut TileProgram) {
 
 /// Lets expensive operations of the last pass over rows that no tile holds prefetch the next row
 /// where the cache keeps rows from pass to pass, and else for what follows in this one.
-pub fn insert_prefetch_in_last_pass(program: &mut TileProgram) {
+fn insert_prefetch_in_last_pass(program: &mut TileProgram) {
     let Some(&down) = program.loops[0].iter().rev().find(|l| l.trip_count() > 1) else { return };
     let last = program.bodies.last().and_then(|root| {
         root.instrs.iter().rev().find_map(|instr| match instr {
@@ -99,7 +116,7 @@ fn assign_prefetches(body: &mut LoopBody, distance: impl Fn(&TileLoad) -> Option
 /// Divides the prefetch of each input's next rows among the instructions that read its present
 /// ones row by row, or leaves them to one that prefetches while it computes, in tiles that advance
 /// along their rows; `large` where caches do not hold what the program moves.
-pub fn insert_prefetch_of_rows(program: &mut TileProgram, large: bool) {
+fn insert_prefetch_of_rows(program: &mut TileProgram, large: bool) {
     let loads = loads(program).filter(|load| follows(program, load));
     let slots: Vec<(FrameSlot, bool)> =
         loads.map(|load| (load.to, !large && covers(program, load))).collect();
@@ -135,7 +152,7 @@ fn covers(program: &TileProgram, load: &TileLoad) -> bool {
 
 /// Lets loads of transposing tiles, whose rows are parts of memory's, prefetch the next
 /// tile.
-pub fn insert_prefetch_of_transposed(program: &mut TileProgram) {
+fn insert_prefetch_of_transposed(program: &mut TileProgram) {
     let Some(inner) = program.loops[0].last().copied() else { return };
     let TileProgram { bodies, addresses, .. } = program;
     for instr in bodies.iter_mut().flat_map(|body| &mut body.instrs) {
@@ -149,7 +166,7 @@ pub fn insert_prefetch_of_transposed(program: &mut TileProgram) {
 }
 
 /// Lets loads that convert all of a tile at once prefetch the next tile, if it follows.
-pub fn insert_prefetch_of_converted(program: &mut TileProgram) {
+fn insert_prefetch_of_converted(program: &mut TileProgram) {
     let (rows, cols) = program.tile;
     let (row, col) = (program.row, program.col);
     let TileProgram { bodies, addresses, .. } = program;
@@ -170,7 +187,7 @@ pub fn insert_prefetch_of_converted(program: &mut TileProgram) {
 
 /// Lets loads of every second element, third and so on prefetch the next tile:
 /// a tile of theirs is longer than what hardware prefetches.
-pub fn insert_prefetch_of_strided(program: &mut TileProgram) {
+fn insert_prefetch_of_strided(program: &mut TileProgram) {
     let Some(inner) = program.loops[0].last().copied() else { return };
     let TileProgram { bodies, addresses, col, loops, .. } = program;
     let Some(col) = *col else { return };
