@@ -15,7 +15,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 #[derive(Parser)]
 struct Arguments {
     /// Device whose peak throughput gives the least time of a step; none if absent.
-    #[arg(long)]
+    #[arg(long, env = "KILN_DEVICE")]
     device: Option<Device>,
     /// Blocks.
     #[arg(long, default_value_t = 96)]

@@ -7,7 +7,7 @@ use kiln::prelude::*;
 #[derive(Parser)]
 struct Arguments {
     /// Device to run on; the best one there is if absent.
-    #[arg(long)]
+    #[arg(long, env = "KILN_DEVICE")]
     device: Option<Device>,
     /// Points.
     #[arg(long, default_value_t = 1000)]

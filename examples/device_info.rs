@@ -7,7 +7,7 @@ use kiln::prelude::*;
 #[derive(Parser)]
 struct Arguments {
     /// Only this device: cpu, cuda:0, wgpu:0.
-    #[arg(long)]
+    #[arg(long, env = "KILN_DEVICE")]
     device: Option<Device>,
 }
 

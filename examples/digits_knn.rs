@@ -18,7 +18,7 @@ const REFERENCES: usize = 1000;
 #[derive(Parser)]
 struct Arguments {
     /// Device to run on: cpu, cuda:0, wgpu:0.
-    #[arg(long, default_value = "cpu")]
+    #[arg(long, env = "KILN_DEVICE", default_value = "cpu")]
     device: Device,
     /// Writes the confusion matrix as an SVG picture to this file.
     #[arg(long)]

@@ -11,7 +11,7 @@ use kiln::prelude::*;
 #[derive(Parser)]
 struct Arguments {
     /// Device to run on: cpu, or another whose pool keeps books.
-    #[arg(long, default_value = "cpu")]
+    #[arg(long, env = "KILN_DEVICE", default_value = "cpu")]
     device: Device,
     /// Rows of the batch.
     #[arg(long, default_value_t = 512)]

@@ -12,7 +12,7 @@ use kiln::prelude::*;
 #[derive(Parser)]
 struct Arguments {
     /// Device that batches go to; the best one there is if absent.
-    #[arg(long)]
+    #[arg(long, env = "KILN_DEVICE")]
     device: Option<Device>,
     /// Samples in a batch.
     #[arg(long, default_value_t = 4096)]

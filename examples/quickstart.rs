@@ -7,7 +7,7 @@ use kiln::prelude::*;
 #[derive(Parser)]
 struct Arguments {
     /// Device to run on: cpu, cuda:0, wgpu:0; the best one there is if absent.
-    #[arg(long)]
+    #[arg(long, env = "KILN_DEVICE")]
     device: Option<Device>,
 }
 
@@ -48,6 +48,7 @@ fn run(arguments: &Arguments) -> kiln::Result<()> {
     if let Err(error) = wrong.check() {
         println!("\na mistake is a value, not a panic:\n  {error}");
     }
-    println!("\n{:?}", kiln::context().counters());
+    let counters = kiln::context().counters();
+    println!("\n{} kernels ran, of {} plans", counters.kernels_launched, counters.plans_built);
     Ok(())
 }

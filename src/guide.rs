@@ -124,6 +124,75 @@
 //! Larger batches help, and so does anything that makes fewer kernels of the
 //! same work.
 //!
+//! # Why do GPUs suit products?
+//!
+//! A GPU has far more arithmetic than memory bandwidth, so it wins where each
+//! byte is used many times. A product of two n x n matrices does 2n^3
+//! operations on 3n^2 elements: what it does per byte grows with n. An
+//! elementwise operation does one operation per element, however large it is:
+//!
+//! ```
+//! use kiln::prelude::*;
+//! # fn main() -> kiln::Result<()> {
+//! let intensity = |y: &Tensor| Ok::<_, kiln::Error>(y.plan()?.flops() as f64 / y.plan()?.bytes_moved() as f64);
+//! let x = Tensor::empty([4096, 4096], Device::meta());
+//! assert!(intensity(&(&x + 1.0))? < 0.2);
+//! assert!(intensity(&x.matmul(&x))? > 500.0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How much faster can my program get?
+//!
+//! Only the part that moves to the device gets faster. Amdahl's law: if a share
+//! `p` of the time becomes `s` times faster, all of it becomes
+//! `1 / ((1 - p) + p / s)` times faster, and never more than `1 / (1 - p)`.
+//! Measure both parts before you buy a GPU:
+//!
+//! ```
+//! use std::time::Instant;
+//! use kiln::prelude::*;
+//! # fn main() -> kiln::Result<()> {
+//! let start = Instant::now();
+//! let text: String = (0..20_000).map(|i| format!("{i} ")).collect();
+//! let numbers: Vec<f32> = text.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+//! let parsing = start.elapsed().as_secs_f64(); // stays on the host
+//!
+//! let x = Tensor::from_vec(numbers, [100, 200], ());
+//! let start = Instant::now();
+//! x.matmul(&x.t()).softmax(-1).realize()?;
+//! let computing = start.elapsed().as_secs_f64(); // would move
+//!
+//! let share = computing / (parsing + computing);
+//! let gain = |times: f64| 1.0 / ((1.0 - share) + share / times);
+//! assert!(gain(50.0) < gain(f64::INFINITY) && gain(f64::INFINITY) <= 1.0001 / (1.0 - share));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # When is a GPU the wrong choice?
+//!
+//! When the data is small (launches cost more than the work), when it crosses
+//! more often than it is used (a bus is ten times slower than either memory),
+//! when each step depends on a value that the host must look at, or when the
+//! work is not arithmetic on arrays: parsing, hash tables, branches that
+//! differ from element to element. The roofline weighs transfers against
+//! kernels:
+//!
+//! ```
+//! use kiln::plan::roofline::PeakThroughput;
+//! use kiln::prelude::*;
+//! # fn main() -> kiln::Result<()> {
+//! # let peak_throughput =
+//! #     PeakThroughput { bytes: 8e11, flops: 2e13, launches: 2e5, bytes_from_host: 1e10, bytes_to_host: 1e10 };
+//! let x = Tensor::from_vec(vec![1f32; 1 << 20], [1 << 20], ());
+//! let roofline = x.to(Device::null()).exp().plan()?.roofline_under(Device::null(), peak_throughput);
+//! let kernels: f64 = roofline.kernels.iter().map(|kernel| kernel.seconds).sum();
+//! assert!(roofline.transfers > 10.0 * kernels); // a CPU is done before the data is there
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Where do my transfers come from?
 //!
 //! From `.to(device)` and nowhere else. The plan lists each with its bytes, its

@@ -271,3 +271,13 @@ fn mistakes_come_out_of_planning() {
     let wrong = leaf([3], Device::cpu()) + leaf([4], Device::cpu());
     assert!(wrong.plan().unwrap_err().to_string().contains("report.rs"));
 }
+
+#[test]
+fn equal_layers_are_listed_once() {
+    let w = Tensor::ones([64, 64], Device::null());
+    let x = Tensor::ones([8, 64], Device::null());
+    kiln::realize(&[&w, &x]).expect("memory");
+    let y = (0..12).fold(x, |x, _| x.matmul(&w).tanh());
+    let text = y.plan().expect("a plan").to_string();
+    assert!(text.contains(".. and this kernel 11 times more") && text.contains("12 kernels"), "{text}");
+}

@@ -5,7 +5,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-step() { printf '\n== %s (%ss)\n' "$*" "$SECONDS"; }
+name="" started=0 took=""
+# Ends the step before and begins one.
+step() {
+    [ -z "$name" ] || took+="$(printf '%5ss  %s' $((SECONDS - started)) "$name")"$'\n'
+    name="$*" started=$SECONDS
+    printf '\n== %s\n' "$name"
+}
 
 # Most of this work uses one core, so some of it runs beside the rest:
 # `beside NAME COMMAND...` starts it, `join NAME` waits for it and prints what it said.
@@ -189,4 +195,5 @@ fi
 step "benchmarks compile and agree on a short run"
 ITEMS=2,5c,10a BUDGET_S=0.1 cargo bench --quiet --bench peers -- --device cpu
 
-step "done"
+step "what each step took"
+printf '%s%5ss  in all\n' "$took" "$SECONDS"

@@ -30,7 +30,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Parser)]
 struct Arguments {
     /// Device to run on: cpu, cuda:0, wgpu:0.
-    #[arg(long, default_value = "cpu")]
+    #[arg(long, env = "KILN_DEVICE", default_value = "cpu")]
     device: Device,
     #[command(flatten)]
     sizes: Sizes,

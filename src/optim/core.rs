@@ -76,7 +76,7 @@ pub trait Optimizer {
     /// to their devices.
     ///
     /// # Errors
-    /// [`Error::StateScope`](crate::Error::StateScope) with every name that is missing
+    /// [`Error::State`](crate::Error::State) with every name that is missing
     /// or not expected and every type and shape that differs; what realizing
     /// the state says. The optimizer is then as it was.
     #[track_caller]

@@ -26,6 +26,7 @@ mod fusion_blocker;
 mod limits;
 mod memory;
 mod rematerialized;
+mod repeats;
 mod table;
 mod text;
 

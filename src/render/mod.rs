@@ -1,6 +1,6 @@
 //! Layer 3: kernels as text in a GPU's language.
 //!
-//! A renderer takes a kernel and a [`Target`] and gives a [`Shader`]: source
+//! A renderer takes a kernel and a [`GpuTarget`] and gives a [`Shader`]: source
 //! texts and what a launch must know. It talks to no driver.
 //!
 //! - [`target`]: what is known of the device rendered for.

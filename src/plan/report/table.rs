@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display};
 
+use crate::plan::report::repeats::{Repeat, repeats};
 use crate::plan::report::{KernelReport, PlanReport};
 use crate::schedule::TransferReason;
 
@@ -10,9 +11,7 @@ impl Display for PlanReport {
         if self.kernels.is_empty() && self.transfers.is_empty() {
             return writeln!(f, "nothing to run: every value is in memory");
         }
-        let mut rows =
-            vec![["kernel", "shape", "device", "reads", "writes", "flops", "at"].map(String::from)];
-        rows.extend(self.kernels.iter().map(row));
+        let rows: Vec<[String; 7]> = self.kernels.iter().map(row).collect();
         write_table(f, &rows)?;
         for t in &self.transfers {
             let times = times(t.times);
@@ -74,22 +73,37 @@ fn times(n: u64) -> String {
     if n == 1 { String::new() } else { format!(" x{n}") }
 }
 
-/// Columns as wide as their widest entry; numbers to the right.
+const HEAD: [&str; 7] = ["kernel", "shape", "device", "reads", "writes", "flops", "at"];
+
+/// Columns as wide as their widest entry; numbers to the right; rows that repeat once.
 fn write_table(f: &mut fmt::Formatter<'_>, rows: &[[String; 7]]) -> fmt::Result {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let head = HEAD.map(String::from);
+    let width = |column: usize| {
+        let entries = rows.iter().chain([&head]).map(|row| row[column].chars().count());
+        entries.max().unwrap_or(0)
+    };
     let widths: [usize; 7] = std::array::from_fn(width);
-    for row in rows {
-        for (column, entry) in row.iter().enumerate() {
-            let width = widths[column];
-            match column {
-                6 => write!(f, "{entry}")?,
-                3..=5 => write!(f, "{entry:>width$}  ")?,
-                _ => write!(f, "{entry:<width$}  ")?,
-            }
+    write_row(f, &head, &widths)?;
+    for Repeat { start, period, times } in repeats(rows) {
+        rows[start..start + period].iter().try_for_each(|row| write_row(f, row, &widths))?;
+        match (period, times) {
+            (_, 1) => {}
+            (1, _) => writeln!(f, "  .. and this kernel {} times more", times - 1)?,
+            (..) => writeln!(f, "  .. and the last {period} kernels {} times more", times - 1)?,
         }
-        writeln!(f)?;
     }
     Ok(())
+}
+
+fn write_row(f: &mut fmt::Formatter<'_>, row: &[String; 7], widths: &[usize; 7]) -> fmt::Result {
+    for ((column, entry), &width) in row.iter().enumerate().zip(widths) {
+        match column {
+            6 => write!(f, "{entry}")?,
+            3..=5 => write!(f, "{entry:>width$}  ")?,
+            _ => write!(f, "{entry:<width$}  ")?,
+        }
+    }
+    writeln!(f)
 }
 
 /// A number of bytes in binary units, three digits or so.

@@ -57,7 +57,7 @@ pub struct Accumulator {
 }
 
 /// The functions that reduce rows of type `dtype` (in register form), or
-/// `None` where the kind takes floats only. On `Bool` as [`super::reduce`].
+/// `None` where the kind takes floats only. On `Bool` as in `reduce.rs`.
 pub fn accumulate(kind: ReduceKind, dtype: DType) -> Option<Accumulator> {
     let (kind, bool) = (canonical(kind, dtype), dtype == DType::Bool);
     match (kind, LaneType::of(dtype)) {

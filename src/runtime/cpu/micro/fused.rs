@@ -12,7 +12,7 @@ use crate::runtime::cpu::micro::math;
 use crate::runtime::cpu::micro::ops::Map2;
 use crate::runtime::cpu::micro::{MicroFn, OperandKind, OperandKinds, OperandPtrs, view, view_mut};
 
-/// A superinstruction. "Sum state" is a state of [`super::reduce`] of `Sum`
+/// A superinstruction. "Sum state" is a state of a reduction by `Sum`
 /// on the same type, which the caller initialises, merges and finishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fused {

@@ -35,7 +35,7 @@ impl TileLaunch<'_> {
         let program = self.program;
         match (shape.rows(), shape.cols()) {
             (true, true) => TileAccess {
-                rows: rows,
+                rows,
                 len: cols,
                 row_stride: program.stride_along(address, program.row),
                 stride: program.stride_along(address, program.col),
