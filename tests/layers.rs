@@ -18,7 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["nn"],
     &["optim"],
     &["data"],
-    &["assert", "guide", "prelude"],
+    &["assert", "guide", "opts", "prelude"],
 ];
 
 fn layer(module: &str) -> Option<usize> {

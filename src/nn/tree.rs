@@ -143,13 +143,13 @@ mod tests {
         let blocks = Sequential::new().push(block()).push(block()).push(block());
         let net = Net { stem: Linear::new(4, 32, ()), blocks, head: Linear::new(32, 1, ()) };
         let expected = "\
-Net                                  3,361
-├─ stem: Linear                        160  weight [32, 4], bias [32]
-├─ blocks: Sequential                3,168
-│  └─ 0 to 2, each: Sequential       1,056
-│     ├─ 0: Linear                   1,056  weight [32, 32], bias [32]
-│     └─ 1: Relu                         0
-└─ head: Linear                         33  weight [1, 32], bias [1]
+Net                             3,361
+├─ stem: Linear                   160  weight [32, 4], bias [32]
+├─ blocks: Sequential           3,168
+│  └─ 0 to 2, each: Sequential  1,056
+│     ├─ 0: Linear              1,056  weight [32, 32], bias [32]
+│     └─ 1: Relu                    0
+└─ head: Linear                    33  weight [1, 32], bias [1]
 ";
         assert_eq!(net.tree().to_string(), expected);
         assert_eq!(net.to_string(), expected);

@@ -33,8 +33,8 @@ impl DeviceKind {
 }
 
 impl Device {
-    /// The fastest device there is, never a software adapter; the CPU if
-    /// there is nothing faster.
+    /// The fastest device there is: [`Device::try_gpu`]'s first GPU, a simulated one where
+    /// GPUs are simulated, never a software adapter; else the CPU.
     pub fn best() -> Device {
         Device::try_gpu(0)
     }
