@@ -281,3 +281,18 @@ fn equal_layers_are_listed_once() {
     let text = y.plan().expect("a plan").to_string();
     assert!(text.contains(".. and this kernel 11 times more") && text.contains("12 kernels"), "{text}");
 }
+
+#[test]
+fn kernels_are_named_by_what_the_user_called() {
+    let x = Tensor::ones([4, 8], Device::null());
+    x.realize().expect("memory");
+    let names = |y: &Tensor| -> Vec<String> {
+        y.plan().expect("a plan").kernels.iter().map(|kernel| kernel.name.clone()).collect()
+    };
+    assert_eq!(names(&((&x * 2.0 + 1.0).gelu().softmax(-1))), ["mul_add_gelu_softmax"]);
+    assert_eq!(names(&Tensor::randn([4], Device::null())), ["randn"]);
+    assert_eq!(names(&x.layer_norm([8], NormOpts::default()).relu()), ["layer_norm_relu"]);
+    let w = Tensor::from_vec(vec![1.0f32, 2.0], [2], ()).with_requires_grad();
+    let gradient = kiln::grad(&(&w * &w).sum(..), &[&w]).remove(0);
+    assert_eq!(names(&gradient), ["grad_add"]);
+}

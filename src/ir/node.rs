@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use once_cell::race::OnceBox;
 use smallvec::SmallVec;
 
-use crate::base::Span;
 use crate::base::free_list::FreeList;
 use crate::base::unique_arc::UniqueArc;
+use crate::base::{OpName, Span};
 use crate::ir::buffer::Leaf;
 use crate::ir::history::{GradCell, Override, tracking};
 use crate::ir::lazy;
@@ -38,12 +38,11 @@ pub struct Node {
     ty: Type,
     span: Span,
     depth: u32,
-    tracked: bool,
-    /// Whether a parameter of a body is below, or is this.
-    open: bool,
+    /// What the user called it.
+    name: OpName,
     /// Whether a realize is computing it: see [`crate::ir::claim`].
     claimed: AtomicBool,
-    /// What else is known of it, of [`PARAMETER`], [`KEPT`] and [`ROOT`].
+    /// What else is known of it, of [`PARAMETER`] and the marks beside it.
     marks: AtomicU8,
     // Boxed: most nodes of a fused graph never have a value.
     value: OnceBox<Leaf>,
@@ -61,6 +60,10 @@ const PARAMETER: u8 = 1;
 const KEPT: u8 = 2;
 /// A thread may still ask for it that holds it weakly.
 const ROOT: u8 = 4;
+/// Gradients pass it; known from the start.
+const TRACKED: u8 = 8;
+/// A parameter of a body is below, or is this; known from the start.
+const OPEN: u8 = 16;
 
 /// Nodes' memory that a thread keeps for its next ones: 120 KiB.
 const PLACES: usize = 1024;
@@ -131,15 +134,31 @@ impl Node {
         node.share()
     }
 
-    /// [`Node::new`] of two operands, of the type given or else that of the one with axes: most nodes are
+    /// [`Node::new`] under the name that the user called.
+    pub fn named(name: &'static str, op: Op, ty: Type, operands: Operands, span: Span) -> Arc<Node> {
+        let mut node = Node::begin(op, Cow::Owned(ty), span);
+        node.edges_mut().operands = operands;
+        node.name = OpName::of(name);
+        node.finish();
+        node.share()
+    }
+
+    /// [`Node::named`] of two operands, of the type given or else that of the one with axes: most nodes are
     /// arithmetic.
     #[inline]
-    pub fn of_two(op: Op, ty: Option<Type>, [a, b]: [Arc<Node>; 2], span: Span) -> Arc<Node> {
+    pub fn of_two(
+        name: &'static str,
+        op: Op,
+        ty: Option<Type>,
+        [a, b]: [Arc<Node>; 2],
+        span: Span,
+    ) -> Arc<Node> {
         let ty = ty.map_or_else(|| Cow::Borrowed(a.ty().or_with_axes(b.ty())), Cow::Owned);
         let mut node = Node::begin(op, ty, span);
         let operands = &mut node.edges_mut().operands;
         operands.push(a);
         operands.push(b);
+        node.name = OpName::of(name);
         node.finish();
         node.share()
     }
@@ -162,23 +181,19 @@ impl Node {
     /// Sets what follows from a new node's operands.
     #[inline(always)]
     fn finish(&mut self) {
-        let Node { op, ty, depth, tracked, open, edges, marks, .. } = self;
+        let Node { op, ty, depth, edges, marks, .. } = self;
         let operands = &edges.get_mut().unwrap_or_else(PoisonError::into_inner).operands;
         let below = OperandSummary::of(operands);
-        let is_param = matches!(op, Op::Param(..));
-        *open = is_param || below.open;
-        *tracked = (is_param || below.tracked) && ty.dtype.is_float() && tracking();
         *depth = below.depth;
-        if let Op::Copy(_) = op {
-            *marks.get_mut() = KEPT;
-        }
+        let own = if let Op::Copy(_) = op { KEPT } else { 0 };
+        *marks.get_mut() = own | below.inherited(op, ty.dtype.is_float() && tracking());
         self.count();
     }
 
     /// Keeps a node's memory for a later one, after dropping everything it owns but its type.
     fn recycle(mut node: UniqueArc<Node>) {
-        let Node { op, marks, value, .. } = &mut *node;
-        (*op, *marks, *value) = (Op::After, AtomicU8::new(0), OnceBox::new());
+        let Node { op, name, marks, value, .. } = &mut *node;
+        (*op, *name, *marks, *value) = (Op::After, OpName::default(), AtomicU8::new(0), OnceBox::new());
         // A thread that is ending drops nodes too: then it is dropped.
         let _ = FREE_NODES.try_with(|free| free.put(node));
     }
@@ -188,7 +203,7 @@ impl Node {
     fn alone(op: Op, ty: Type, span: Span) -> Node {
         let (claimed, marks) = (AtomicBool::new(false), AtomicU8::new(0));
         let (value, edges) = (OnceBox::new(), Mutex::default());
-        Node { op, ty, span, depth: 0, tracked: false, open: false, claimed, marks, value, edges }
+        Node { op, ty, span, depth: 0, name: OpName::default(), claimed, marks, value, edges }
     }
 
     /// Counts a node among those to be computed, if it is one.
@@ -223,9 +238,9 @@ impl Node {
     fn with_edges(&self, edges: Edges) -> Arc<Node> {
         let mut node = Node::alone(self.op.clone(), self.ty.clone(), self.span);
         let below = OperandSummary::of(&edges.operands);
-        (node.tracked, node.depth) = (self.tracked, below.depth);
-        *node.marks.get_mut() = self.marks.load(Ordering::Relaxed) & KEPT;
-        node.open = matches!(node.op, Op::Param(..)) || below.open;
+        (node.name, node.depth) = (self.name, below.depth);
+        let own = self.marks.load(Ordering::Relaxed) & (KEPT | TRACKED);
+        *node.marks.get_mut() = own | below.inherited(&node.op, false);
         *node.edges_mut() = edges;
         node.count();
         Arc::new(node)
@@ -243,6 +258,10 @@ impl Node {
     pub fn span(&self) -> Span {
         self.span
     }
+    /// What the user called it; none for nodes that no call of an operation made.
+    pub fn name(&self) -> Option<&'static str> {
+        self.name.text()
+    }
     /// Length of the longest path down to a source.
     pub fn depth(&self) -> u32 {
         self.depth
@@ -251,7 +270,7 @@ impl Node {
     /// has no value outside of that body.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.open
+        self.is(OPEN)
     }
     /// The value, once realized.
     pub fn value(&self) -> Option<&Leaf> {
@@ -276,7 +295,7 @@ impl Node {
         if !operands.is_empty() {
             lazy::count(-1);
         }
-        if self.tracked && edges.history().is_none() {
+        if self.is(TRACKED) && edges.history().is_none() {
             edges.rare().history = Some(History::Operands(operands));
         } else {
             drop(edges);
@@ -286,7 +305,7 @@ impl Node {
 
     /// Whether gradients look at this node.
     pub fn is_tracked(&self) -> bool {
-        self.tracked || self.is_parameter()
+        self.is(TRACKED | PARAMETER)
     }
     /// Whether gradients accumulate here.
     pub fn is_parameter(&self) -> bool {
@@ -311,14 +330,16 @@ impl Node {
     }
     /// Whether it holds on to its operands, for gradients, once it has a value.
     pub fn remembers(&self) -> bool {
-        self.tracked && self.edges().history().is_none()
+        self.is(TRACKED) && self.edges().history().is_none()
     }
     /// Whether gradients can pass the node, and have not been taken.
     pub fn has_gradient(&self) -> bool {
-        self.tracked && !self.is_released()
+        self.is(TRACKED) && !self.is_released()
     }
-    fn is(&self, mark: u8) -> bool {
-        self.marks.load(Ordering::Acquire) & mark != 0
+    /// Whether it has one of some marks.
+    #[inline]
+    fn is(&self, marks: u8) -> bool {
+        self.marks.load(Ordering::Acquire) & marks != 0
     }
     fn mark(&self, mark: u8) {
         self.marks.fetch_or(mark, Ordering::Release);
@@ -343,7 +364,7 @@ impl Node {
     /// What gradients pass on to: the inputs of the node's rule, else the
     /// operands, remembered or present. Empty for nodes that are not tracked.
     pub fn history(&self) -> Operands {
-        if !self.tracked {
+        if !self.is(TRACKED) {
             return Operands::new();
         }
         let edges = self.edges();
@@ -372,10 +393,8 @@ impl Node {
 struct OperandSummary {
     /// Length of the longest path down from the node; 0 only for sources.
     depth: u32,
-    /// Whether gradients look at an operand.
-    tracked: bool,
-    /// Whether a parameter of a body is below.
-    open: bool,
+    /// The marks of all operands.
+    marks: u8,
 }
 
 impl OperandSummary {
@@ -383,9 +402,16 @@ impl OperandSummary {
     fn of(operands: &[Arc<Node>]) -> OperandSummary {
         operands.iter().fold(OperandSummary::default(), |below, operand| OperandSummary {
             depth: below.depth.max(operand.depth + 1),
-            tracked: below.tracked | operand.is_tracked(),
-            open: below.open | operand.open,
+            marks: below.marks | operand.marks.load(Ordering::Acquire),
         })
+    }
+
+    /// The marks that a node has for its operands' sake, or as a parameter of a body.
+    #[inline(always)]
+    fn inherited(&self, op: &Op, may_track: bool) -> u8 {
+        let marks = if let Op::Param(..) = op { OPEN | PARAMETER } else { self.marks };
+        let tracked = if may_track && marks & (TRACKED | PARAMETER) != 0 { TRACKED } else { 0 };
+        (marks & OPEN) | tracked
     }
 }
 

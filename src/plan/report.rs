@@ -25,6 +25,7 @@ mod chunks;
 mod fusion_blocker;
 mod limits;
 mod memory;
+mod names;
 mod rematerialized;
 mod repeats;
 mod table;
@@ -72,7 +73,8 @@ pub struct PlanReport {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KernelReport {
-    /// The main operations inside.
+    /// The operations inside as the user called them, the last ones where there are many; `grad_` and
+    /// primitives for gradients.
     pub name: String,
     /// Where it runs.
     pub device: Device,
@@ -232,7 +234,8 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
         built: collected.graph().clone(),
         ..Default::default()
     };
-    add_steps(&mut report, plan, &spans, 1);
+    let origin = Origin { spans: &spans, names: &names::names(plan, collected) };
+    add_steps(&mut report, plan, &origin, 1);
     report.dropped_transfers = dropped_transfers(plan, collected.graph());
     report.memory = needs(&current(), plan, collected);
     report.recomputed = recomputed(plan, &spans);
@@ -248,12 +251,18 @@ fn spans(plan: &Plan, collected: &Collected) -> Vec<Span> {
     lines.map(|(line, node)| line.unwrap_or(node.span)).collect()
 }
 
-fn add_steps(report: &mut PlanReport, plan: &Plan, spans: &[Span], launches: u64) {
+/// What the user wrote for each node of a plan's graph.
+struct Origin<'a> {
+    spans: &'a [Span],
+    names: &'a [Option<&'static str>],
+}
+
+fn add_steps(report: &mut PlanReport, plan: &Plan, origin: &Origin<'_>, launches: u64) {
     let graph = &plan.schedule.graph;
     for (number, step) in plan.schedule.steps.iter().enumerate() {
         match &step.action {
             StepAction::Launch(work) => {
-                report.kernels.push(kernel_report(graph, step, work, spans, launches));
+                report.kernels.push(kernel_report(graph, step, work, origin, launches));
             }
             StepAction::Transfer { from } => {
                 let output = step.outputs[0];
@@ -268,13 +277,14 @@ fn add_steps(report: &mut PlanReport, plan: &Plan, spans: &[Span], launches: u64
                         .get(&output)
                         .map_or(TransferReason::Requested, |moved| moved.reason),
                     times: launches,
-                    at: spans[output.index()],
+                    at: origin.spans[output.index()],
                 });
             }
             StepAction::Repeat(spec) => {
                 let body = &plan.bodies[&number];
                 let lines: Vec<Span> = body.schedule.graph.nodes.iter().map(|node| node.span).collect();
-                add_steps(report, body, &lines, launches.saturating_mul(spec.trips as u64));
+                let origin = Origin { spans: &lines, names: &vec![None; lines.len()] };
+                add_steps(report, body, &origin, launches.saturating_mul(spec.trips as u64));
             }
         }
     }
@@ -297,14 +307,17 @@ fn kernel_report(
     graph: &Graph,
     step: &Step,
     work: &Arc<Workload>,
-    spans: &[Span],
+    origin: &Origin<'_>,
     launches: u64,
 ) -> KernelReport {
+    let Origin { spans, names } = origin;
     // The main store comes first.
     let main = step.outputs[0];
     let shape = graph.ty(main).shape.clone();
-    let name = step.name(graph);
-    let name = name.strip_suffix(&shape.to_string()).unwrap_or(&name).to_string();
+    let name = match step.kernel() {
+        Some(_) => names::kernel_name(graph, step, names),
+        None => step.name(graph).trim_end_matches(&shape.to_string()).to_string(),
+    };
     let cost = work_cost(work);
     let mut lines: Vec<Span> = Vec::new();
     for member in &step.members {

@@ -250,7 +250,7 @@ impl Tensor {
             nodes => ir::infer(&op, &nodes.iter().map(|node| node.ty()).collect::<SmallVec<[&Type; 3]>>()),
         };
         match inferred {
-            Ok(ty) => Tensor::from_node(Node::new(op, ty, nodes, span)),
+            Ok(ty) => Tensor::from_node(Node::named(name, op, ty, nodes, span)),
             Err(mismatch) => Tensor::mismatched(name, span, mismatch, &nodes),
         }
     }
@@ -268,7 +268,7 @@ impl Tensor {
                     ir::infer(&Op::Alu(op), &[a.ty(), b.ty()])
                 );
                 match inferred {
-                    Ok(ty) => Tensor::from_node(Node::of_two(Op::Alu(op), ty, [a, b], span)),
+                    Ok(ty) => Tensor::from_node(Node::of_two(name, Op::Alu(op), ty, [a, b], span)),
                     Err(mismatch) => Tensor::mismatched(name, span, mismatch, &[a, b]),
                 }
             }

@@ -14,7 +14,7 @@ fn number() -> Arc<Node> {
 }
 
 fn sum(a: &Arc<Node>, b: &Arc<Node>) -> Arc<Node> {
-    Node::of_two(Op::Alu(AluOp::Add), None, [a.clone(), b.clone()], Span::caller())
+    Node::of_two("sum", Op::Alu(AluOp::Add), None, [a.clone(), b.clone()], Span::caller())
 }
 
 fn memory(owner: &Arc<Taken>) -> Leaf {
@@ -54,7 +54,7 @@ fn a_node_in_the_place_of_another_is_new() {
     drop(top);
     let leaf = Node::leaf(ty(), memory(&owner), Span::caller());
     let other = Type::scalar(DType::I64, Device::cpu());
-    let node = Node::of_two(Op::After, Some(other), [leaf.clone(), leaf], Span::caller());
+    let node = Node::of_two("sum", Op::After, Some(other), [leaf.clone(), leaf], Span::caller());
     assert_eq!(Arc::as_ptr(&node), place);
     assert_eq!((node.ty().dtype, node.depth()), (DType::I64, 1));
     assert!(node.value().is_none() && node.grad_cell().is_none() && !node.is_tracked());

@@ -1,0 +1,50 @@
+//! Names of kernels in plans: the operations that the user called.
+
+use crate::ir::collect::Collected;
+use crate::ir::{Graph, GraphNode, NodeId, Op};
+use crate::plan::build::Plan;
+use crate::schedule::Step;
+use crate::schedule::fusion_class::{FusionClass, fusion_class};
+
+/// Operations in a name, at most: the last ones.
+const MAX_PARTS: usize = 4;
+
+/// What gradients are built under, whatever they are of.
+const GRADIENT: &str = "grad";
+
+/// For each node of a plan's graph, what the user called it.
+pub(super) fn names(plan: &Plan, collected: &Collected) -> Vec<Option<&'static str>> {
+    let given = plan.schedule.origins();
+    given.iter().map(|id| id.and_then(|id| collected.nodes[id.index()].name())).collect()
+}
+
+/// The operations that a step computes for the user, in order. Gradients, and what no call made, go
+/// by their primitives.
+pub(super) fn kernel_name(graph: &Graph, step: &Step, names: &[Option<&'static str>]) -> String {
+    let name = |id: NodeId| match names[id.index()] {
+        Some(name) if name != GRADIENT => name,
+        Some(_) | None => graph.node(id).op.name(),
+    };
+    let mut parts: Vec<&str> = Vec::new();
+    for &id in step.members.iter().filter(|id| does_work(graph.node(**id))) {
+        // Where it is last, it counts.
+        parts.retain(|part| *part != name(id));
+        parts.push(name(id));
+    }
+    if parts.is_empty() {
+        parts.push(step.members.last().map_or("copy", |&id| name(id)));
+    }
+    let gradient = step.members.iter().any(|id| names[id.index()] == Some(GRADIENT));
+    let kept = &parts[parts.len().saturating_sub(MAX_PARTS)..];
+    let prefix = if gradient { "grad_" } else { "" };
+    format!("{prefix}{}", kept.join("_"))
+}
+
+/// Whether a node is more than positions and constants.
+fn does_work(node: &GraphNode) -> bool {
+    match fusion_class(node, true) {
+        FusionClass::Input | FusionClass::Source | FusionClass::Movement | FusionClass::Pack => false,
+        FusionClass::Pointwise => !matches!(node.op, Op::Cast(_)),
+        FusionClass::Structural | FusionClass::Scatter | FusionClass::Opaque => true,
+    }
+}
