@@ -35,7 +35,8 @@ fn various(device: Device) -> kiln::Result<Vec<f32>> {
     let filter = w.reshape([1, 2, 3, 3]).tile([4, 1, 1, 1]);
     let convolved = image.conv2d(&filter, None, ConvOpts::default()).mean([0, 2, 3]);
     let depthwise = image.conv2d(&w.reshape([2, 1, 3, 3]), None, ConvOpts::default().groups(2)).sum(..);
-    let apart = x.cdist(&(&x + 1.0), 2.0).sum(..) + depthwise + convolved.sum(0);
+    let long = Tensor::linspace(0.0, 1.0, 1 << 14, device).sum(..);
+    let apart = long + x.cdist(&(&x + 1.0), 2.0).sum(..) + depthwise + convolved.sum(0);
     let placed = Tensor::zeros([4, 3], device).index_add(0, &index, &picked, 1.0);
     (placed + sorted.layer_norm([3], NormOpts::default()) * hidden.sum(0) + apart).to_vec()
 }

@@ -20,6 +20,8 @@ pub enum Optimization {
     Donation,
     /// Decisions taken over from a plan for other sizes.
     PlanReuse,
+    /// Kernels whose points are too few for a GPU as several kernels.
+    Split,
     /// Convolutions by Winograd's transforms, on the CPU.
     Winograd,
     /// Convolutions as sums of shifted rows, on the CPU.
@@ -58,6 +60,7 @@ impl Optimization {
         ("producer-sinking", Optimization::ProducerSinking),
         ("donation", Optimization::Donation),
         ("plan-reuse", Optimization::PlanReuse),
+        ("split", Optimization::Split),
         ("winograd", Optimization::Winograd),
         ("stencils", Optimization::Stencils),
         ("distance-products", Optimization::DistanceProducts),

@@ -26,6 +26,7 @@ pub mod rewriter;
 pub mod scan;
 pub mod scatter;
 
+use crate::base::Optimization;
 use crate::kernel::{AxisId, Expr, ExprId, ExprNode, Kernel};
 use crate::render::coalesce::coalesce;
 use crate::render::iterations;
@@ -306,6 +307,9 @@ fn leaves_device_idle(kernel: &Kernel, target: &GpuTarget) -> bool {
 /// that a GPU's invocations are many and need not share the rows of a point; `None` where
 /// what they read is little, or parts would be few.
 fn parts_for_coalescing(points: usize, rows: usize) -> Option<usize> {
+    if !Optimization::Split.is_on() {
+        return None;
+    }
     let parts = (thresholds::COALESCED_THREADS * thresholds::MAX_ELEMENTS_PER_STEP / points.max(1))
         .min(rows / thresholds::MIN_COALESCED_ROWS);
     (points.saturating_mul(rows) >= thresholds::MIN_COALESCED_ELEMENTS
@@ -317,6 +321,9 @@ fn parts_for_coalescing(points: usize, rows: usize) -> Option<usize> {
 /// so that neighbouring points find a part's lines in its caches: addresses
 /// pages apart share a cache's few places for them.
 fn parts_for_locality(kernel: &Kernel, target: &GpuTarget) -> Option<usize> {
+    if !Optimization::Split.is_on() {
+        return None;
+    }
     let row = kernel.level_axes(1).filter(|axis| kernel.axes[axis.index()].extent != 1).last()?;
     let distance = |node: &ExprNode| {
         let (slot, access) = node.expr.load()?;
@@ -331,6 +338,9 @@ fn parts_for_locality(kernel: &Kernel, target: &GpuTarget) -> Option<usize> {
 /// The parts in which the rows of few points keep a device busy; `None` if
 /// one suffices.
 pub fn parts_to_fill_device(points: usize, rows: usize, target: &GpuTarget) -> Option<usize> {
+    if !Optimization::Split.is_on() {
+        return None;
+    }
     // On a CPU invocations take parts, elsewhere workgroups do.
     let (takers, least) = match target.adapter {
         Adapter::Software => thresholds::SOFTWARE_PARTS,

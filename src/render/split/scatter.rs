@@ -2,7 +2,7 @@
 //! its own copy of the elements, from what changes nothing on; the copies are combined,
 //! and the result with the elements themselves.
 
-use crate::base::{DType, Scalar};
+use crate::base::{DType, Optimization, Scalar};
 use crate::ir::monoid::MonoidState;
 use crate::ir::{Monoid, ScatterMode};
 use crate::kernel::{Affine, Expr, Kernel, ScatterStore};
@@ -27,7 +27,7 @@ fn monoid(mode: ScatterMode) -> Option<Monoid> {
 /// updates do twice, of thousands of updates each.
 pub fn split_point(kernel: &Kernel, scatter: &ScatterStore, target: &GpuTarget) -> Option<SplitPoint> {
     // A host's processor has few threads to share the updates between.
-    if target.adapter == Adapter::Software || monoid(scatter.mode).is_none() {
+    if !Optimization::Split.is_on() || target.adapter == Adapter::Software || monoid(scatter.mode).is_none() {
         return None;
     }
     let updates = kernel.points_of(&scatter.axes);
