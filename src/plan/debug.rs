@@ -92,7 +92,7 @@ mod tests {
     fn each_level_adds_to_the_one_below() {
         let x = pattern(&[4, 6], 0);
         let report = crate::tensor::plan::plan(&[&x.softmax(1).sum(0)]).unwrap();
-        let parts = [(1, "peak memory"), (3, "not fused: "), (4, "source of sum"), (5, "kernel sum")];
+        let parts = [(1, "peak memory"), (3, "not fused: "), (4, "source of softmax_sum"), (5, "kernel sum")];
         assert_eq!(describe(&report, 0), "");
         for level in 1..=5 {
             let text = describe(&report, level);

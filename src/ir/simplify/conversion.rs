@@ -44,8 +44,10 @@ fn chain(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (inner, to) = cast(node)?;
     let (x, through) = cast(b.graph.node(inner))?;
     let from = b.graph.ty(x).dtype;
-    // A float that was computed has more precision than its type.
-    let kept = holds(through, from) && b.is_stored(x);
+    // A float that was computed has more precision than its type. An integer that does not fit wraps,
+    // but not by way of a float.
+    let wraps = from.is_int() && to.is_int() && !holds(to, from);
+    let kept = holds(through, from) && b.is_stored(x) && !(wraps && through.is_float());
     let cut = from.is_int() && through.is_int() && to.is_int() && to.size() <= through.size();
     (kept || cut).then(|| b.add(Op::Cast(to), &[x], node.span))
 }

@@ -145,6 +145,9 @@ fn casts_that_lose_nothing_vanish() {
     assert_eq!(chain(DType::I64, DType::I32, DType::U8).matches("cast").count(), 1);
     assert_eq!(chain(DType::I32, DType::F32, DType::I32).matches("cast").count(), 2);
     assert_eq!(chain(DType::F32, DType::F16, DType::F32).matches("cast").count(), 2);
+    // 2^31 becomes -2^31 either way, and 2^32 - 1 becomes -1 only where it wraps.
+    assert_eq!(chain(DType::U32, DType::F64, DType::I32).matches("cast").count(), 2);
+    assert_eq!(chain(DType::I32, DType::F64, DType::I64).matches("cast").count(), 1);
 }
 
 #[test]

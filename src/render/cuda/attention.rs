@@ -268,7 +268,7 @@ impl AttentionBody<'_> {
         text +=
             "    KILN_SHARED(shared);\n    typedef AttentionBlock<Extents::Shares, Extents::WIDTH> Block;\n";
         let bytes = exact_bytes(extents.width, block.rows);
-        let _ = writeln!(text, "    static_assert(sizeof(CudaAttentionTile) == {bytes}, \"as launched\");");
+        let _ = writeln!(text, "    static_assert(sizeof(Block) == {bytes}, \"as launched\");");
         text += "    Block& block = *(Block*)shared;\n";
         let [rows, keys] = self.lines();
         let (rows, keys) = (("row", &rows[..]), ("key", &keys[..]));
