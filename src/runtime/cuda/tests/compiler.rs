@@ -270,7 +270,7 @@ fn templates_are_valid_by_themselves() {
     for (text, operands, between) in templates {
         let text = cuda::product::HOPPER.to_string() + &text.replace("// TEMPLATE\n", between);
         let entry = format!(
-            "extern \"C\" __global__ void {}({operands}, f32* c) {{ product(CublasProduct{{a, b, c}}); }}",
+            "extern \"C\" __global__ void {}({operands}, f32* c) {{ product(Product{{a, b, c}}); }}",
             cuda::ENTRY
         );
         machine_code(&(text + &entry), "90a").expect("machine code");
