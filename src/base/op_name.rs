@@ -26,6 +26,9 @@ thread_local! {
 }
 
 impl OpName {
+    /// The name under which gradients are built, whatever they are of.
+    pub const GRADIENT: &str = "grad";
+
     /// The number of a name. Of names beyond 65,535, none.
     #[inline]
     pub fn of(name: &'static str) -> OpName {

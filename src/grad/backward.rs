@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use crate::base::{OpError, Result, Span};
+use crate::base::{OpError, OpName, Result, Span};
 use crate::grad::mode::without_grad;
 use crate::grad::pull_back::{Cotangent, Tape, pull_back_along};
 use crate::ir::Node;
@@ -110,7 +110,7 @@ fn gradients(
     let tape = Tape::below(&nodes, &[]);
     not_released(span, &tape)?;
     let source_cotangents = pull_back_along(&tape, roots, &sources)?;
-    let site = CallSite { name: "grad", span };
+    let site = CallSite { name: OpName::GRADIENT, span };
     let settle = |(i, cotangent): (usize, Cotangent)| match cotangent {
         Cotangent::Value(gradient) => Ok(gradient),
         Cotangent::Unused if !opts.allow_unused => {
@@ -128,7 +128,9 @@ fn grad_error(
     found: impl Into<String>,
     tensors: &[&Tensor],
 ) -> crate::base::Error {
-    OpError::new("grad", span, expected, found).with_shapes(tensors.iter().map(|x| x.shape())).into()
+    OpError::new(OpName::GRADIENT, span, expected, found)
+        .with_shapes(tensors.iter().map(|x| x.shape()))
+        .into()
 }
 
 /// The cotangent of the output.
@@ -147,10 +149,10 @@ fn seed(span: Span, output: &Tensor, opts: &GradOpts) -> Result<Tensor> {
             let expected = "an output of one element, or a cotangent of its shape";
             return Err(grad_error(span, expected, format!("shape {}", output.shape()), &[output]));
         }
-        let site = CallSite { name: "grad", span };
+        let site = CallSite { name: OpName::GRADIENT, span };
         return Ok(site.expand(&site.scalar(1.0, output.dtype(), output.device()), &output.shape()));
     };
-    given_seed("grad", span, output, given)
+    given_seed(OpName::GRADIENT, span, output, given)
 }
 
 /// The cotangent that the caller gives for an output.
@@ -285,7 +287,7 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
 
 /// Adds gradients to those that cells hold, each in one go, whatever other threads add meanwhile.
 fn accumulate(span: Span, found: impl Iterator<Item = (Arc<GradCell>, Tensor)>) -> Result<()> {
-    let site = CallSite { name: "grad", span };
+    let site = CallSite { name: OpName::GRADIENT, span };
     let mut left = together(site, found);
     while !left.is_empty() {
         let held: Vec<Option<Arc<Node>>> = left.iter().map(|(cell, _)| cell.get()).collect();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::Result;
+use crate::base::{OpName, Result};
 use crate::grad::pull_back::{Cotangent, pull_back};
 use crate::grad::vjp::VjpContext;
 use crate::ir::collect::NodeMap;
@@ -64,7 +64,7 @@ pub(crate) fn repetition(
 ) -> Result<Vec<Option<Tensor>>> {
     let node = results[0].0;
     let Op::Loop(spec, _) = node.op() else { unreachable!("a repetition") };
-    let site = CallSite { name: "grad", span: node.span() };
+    let site = CallSite { name: OpName::GRADIENT, span: node.span() };
     let operands: Vec<Tensor> = node.history().iter().cloned().map(Tensor::from_node).collect();
     if results.iter().all(|(_, cotangent)| cotangent.is_none()) {
         return Ok(vec![None; operands.len()]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::base::Result;
+use crate::base::{OpName, Result};
 use crate::grad::control;
 use crate::grad::vjp::{VjpContext, vjp};
 use crate::ir::collect::NodeMap;
@@ -169,8 +169,8 @@ fn add(sum: &mut Option<Tensor>, cotangent: Tensor) {
 /// Where a tensor was made.
 fn site_of(x: &Tensor) -> CallSite {
     match x.node() {
-        Ok(node) => CallSite { name: "grad", span: node.span() },
-        Err(_) => CallSite::here("grad"),
+        Ok(node) => CallSite { name: OpName::GRADIENT, span: node.span() },
+        Err(_) => CallSite::here(OpName::GRADIENT),
     }
 }
 
@@ -202,6 +202,6 @@ fn through(node: &Arc<Node>, cotangent: &Tensor, needs: &[bool]) -> Result<Vec<O
     }
     let operands: Vec<Tensor> = node.history().iter().cloned().map(Tensor::from_node).collect();
     let output = Tensor::from_node(node.clone());
-    let site = CallSite { name: "grad", span: node.span() };
+    let site = CallSite { name: OpName::GRADIENT, span: node.span() };
     vjp(node.op(), &VjpContext { site, x: &operands, y: &output, g: cotangent, needs })
 }

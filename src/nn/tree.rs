@@ -22,9 +22,15 @@ pub struct Tree {
 
 /// The tree of a module.
 pub(crate) fn tree<M: Module + ?Sized>(module: &M) -> Tree {
-    let mut tree = Tree { kind: short(module.kind()), tensors: Vec::new(), params: 0, children: Vec::new() };
-    module.visit(&mut Grower { tree: &mut tree, seen: &mut Vec::new() });
-    tree
+    grown(module).0
+}
+
+/// The tree of a module, and the parameters counted in it.
+fn grown<M: Module + ?Sized>(module: &M) -> (Tree, Vec<Param>) {
+    let tree = Tree { kind: short(module.kind()), tensors: Vec::new(), params: 0, children: Vec::new() };
+    let mut grower = Grower { tree, seen: Vec::new() };
+    module.visit(&mut grower);
+    (grower.tree, grower.seen)
 }
 
 /// A type's name without its path and parameters.
@@ -33,35 +39,34 @@ fn short(name: &str) -> String {
     name.rsplit("::").next().unwrap_or(name).to_string()
 }
 
-struct Grower<'a> {
-    tree: &'a mut Tree,
+struct Grower {
+    tree: Tree,
     /// The parameters counted in this module.
-    seen: &'a mut Vec<Param>,
+    seen: Vec<Param>,
 }
 
-impl Visitor for Grower<'_> {
-    fn param(&mut self, name: &str, param: &Param) {
-        self.tree.tensors.push(format!("{name} {}", param.shape()));
+impl Grower {
+    /// Counts a parameter, once.
+    fn count(&mut self, param: &Param) {
         if !self.seen.iter().any(|known| known.ptr_eq(param)) {
             self.tree.params += param.shape().numel();
             self.seen.push(param.clone());
         }
+    }
+}
+
+impl Visitor for Grower {
+    fn param(&mut self, name: &str, param: &Param) {
+        self.tree.tensors.push(format!("{name} {}", param.shape()));
+        self.count(param);
     }
     fn buffer(&mut self, name: &str, buffer: &Buffer) {
         self.tree.tensors.push(format!("{name} {} (buffer)", buffer.get().shape()));
     }
     fn training(&mut self, _training: &Training) {}
     fn child(&mut self, name: &str, module: &dyn Module) {
-        let mut seen = Vec::new();
-        let mut child =
-            Tree { kind: short(module.kind()), tensors: Vec::new(), params: 0, children: Vec::new() };
-        module.visit(&mut Grower { tree: &mut child, seen: &mut seen });
-        for param in seen {
-            if !self.seen.iter().any(|known| known.ptr_eq(&param)) {
-                self.tree.params += param.shape().numel();
-                self.seen.push(param);
-            }
-        }
+        let (child, seen) = grown(module);
+        seen.iter().for_each(|param| self.count(param));
         self.tree.children.push((name.to_string(), child));
     }
 }

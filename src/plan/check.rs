@@ -14,6 +14,7 @@ use crate::base::{Error, Result, Scalar, WrongStep};
 use crate::ir::oracle::{Bounded, Data, Value, evaluate_bounded};
 use crate::ir::{Graph, GraphNode, NodeId, Op};
 use crate::plan::run::LineOf;
+use crate::schedule::fusion_class::read_operands;
 use crate::schedule::{Step, StepAction};
 
 /// Values of an input that an error shows.
@@ -95,7 +96,7 @@ impl Check {
 /// The first values of an input, and how many are not finite.
 fn shown(value: &Value) -> String {
     let first: Vec<String> =
-        (0..value.data.len().min(SHOWN)).map(|i| written(value.data.scalar(i))).collect();
+        (0..value.data.len().min(SHOWN)).map(|i| value.data.scalar(i).to_string()).collect();
     let more = if value.data.len() > SHOWN { ", .." } else { "" };
     let odd = match &value.data {
         Data::Int(_) => 0,
@@ -103,14 +104,6 @@ fn shown(value: &Value) -> String {
     };
     let odd = if odd > 0 { format!(" ({odd} not finite)") } else { String::new() };
     format!("[{}{more}]{odd}", first.join(", "))
-}
-
-fn written(value: Scalar) -> String {
-    match value {
-        Scalar::Bool(value) => value.to_string(),
-        Scalar::Int(value) => value.to_string(),
-        Scalar::Float(value) => value.to_string(),
-    }
 }
 
 /// The operations of one step as a graph of their own.
@@ -131,26 +124,18 @@ impl Alone<'_> {
                 pending.pop();
                 continue;
             }
-            let operands = self.computed_from(next);
+            // What a node only waits for may be any step's.
+            let operands = read_operands(self.graph.node(next));
             let missing: SmallVec<[NodeId; 3]> =
                 operands.iter().copied().filter(|operand| !self.known.contains_key(operand)).collect();
             if missing.is_empty() {
-                let copy = self.copy(next, &operands);
+                let copy = self.copy(next, operands);
                 self.known.insert(next, copy);
             } else {
                 pending.extend(missing);
             }
         }
         self.known[&id]
-    }
-
-    /// The operands whose values matter: what a node only waits for may be any step's.
-    fn computed_from(&self, id: NodeId) -> SmallVec<[NodeId; 3]> {
-        let node = self.graph.node(id);
-        match node.op {
-            Op::After => node.operands[..1].into(),
-            _ => node.operands.clone(),
-        }
     }
 
     fn copy(&mut self, id: NodeId, operands: &[NodeId]) -> NodeId {

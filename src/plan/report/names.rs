@@ -1,5 +1,6 @@
 //! Names of kernels in plans: the operations that the user called.
 
+use crate::base::OpName;
 use crate::ir::collect::Collected;
 use crate::ir::{Graph, GraphNode, NodeId, Op};
 use crate::plan::build::Plan;
@@ -8,9 +9,6 @@ use crate::schedule::fusion_class::{FusionClass, fusion_class};
 
 /// Operations in a name, at most: the last ones.
 const MAX_PARTS: usize = 4;
-
-/// What gradients are built under, whatever they are of.
-const GRADIENT: &str = "grad";
 
 /// For each node of a plan's graph, what the user called it.
 pub(super) fn names(plan: &Plan, collected: &Collected) -> Vec<Option<&'static str>> {
@@ -22,7 +20,7 @@ pub(super) fn names(plan: &Plan, collected: &Collected) -> Vec<Option<&'static s
 /// by their primitives.
 pub(super) fn kernel_name(graph: &Graph, step: &Step, names: &[Option<&'static str>]) -> String {
     let name = |id: NodeId| match names[id.index()] {
-        Some(name) if name != GRADIENT => name,
+        Some(name) if name != OpName::GRADIENT => name,
         Some(_) | None => graph.node(id).op.name(),
     };
     let mut parts: Vec<&str> = Vec::new();
@@ -34,7 +32,7 @@ pub(super) fn kernel_name(graph: &Graph, step: &Step, names: &[Option<&'static s
     if parts.is_empty() {
         parts.push(step.members.last().map_or("copy", |&id| name(id)));
     }
-    let gradient = step.members.iter().any(|id| names[id.index()] == Some(GRADIENT));
+    let gradient = step.members.iter().any(|id| names[id.index()] == Some(OpName::GRADIENT));
     let kept = &parts[parts.len().saturating_sub(MAX_PARTS)..];
     let prefix = if gradient { "grad_" } else { "" };
     format!("{prefix}{}", kept.join("_"))

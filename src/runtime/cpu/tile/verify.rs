@@ -7,7 +7,8 @@ use crate::runtime::cpu::tile::program::{AddressId, FrameSlot, Instr, LoopBody, 
 /// # Panics
 /// With the pass that broke it.
 pub fn verify(program: &TileProgram, pass: &str) {
-    let broken = |what: String| panic!("after {pass}: {what} in\n{program}");
+    // By its name alone: a broken program cannot be printed.
+    let broken = |what: String| panic!("after {pass}: {what} in {}", program.name);
     let level_of = |body: u32| program.bodies.get(body as usize).map(|body| body.level);
     for body in &program.bodies {
         for address in &body.addresses {
@@ -90,5 +91,23 @@ fn address(instr: &Instr) -> Option<AddressId> {
         Instr::Inside { .. } | Instr::Check(..) | Instr::FromBlock(_) | Instr::ForwardBlockDest(_) => None,
         Instr::ToBlock(_) | Instr::Update(_) | Instr::ReduceRows(_) | Instr::Scan(_) => None,
         Instr::Nest { .. } | Instr::BeginPass { .. } | Instr::FinishReduction(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::cpu::tile::compile;
+    use crate::tensor::plan::plan;
+    use crate::tensor::testing::pattern;
+
+    #[test]
+    #[should_panic(expected = "after a planted pass")]
+    fn a_pass_that_loses_a_slot_is_named() {
+        let report = plan(&[&pattern(&[4, 6], 0).exp()]).expect("a plan");
+        let mut program = compile(report.kernels[0].work().kernel().expect("a kernel"), 1);
+        verify(&program, "no pass");
+        program.slots.truncate(1);
+        verify(&program, "a planted pass");
     }
 }
