@@ -82,6 +82,7 @@ fn folder() -> PathBuf {
 fn summarize(reports: &[OpReport], device: &str, required: f64) -> bool {
     let all = |verdicts: fn(&OpReport) -> &Vec<(u64, Verdict)>| Tally::of(reports.iter().flat_map(verdicts));
     let (forward, gradients, refusals) = (all(|r| &r.forward), all(|r| &r.gradients), all(|r| &r.refusals));
+    let conventions = all(|r| &r.conventions);
     let percent = |rate: f64| format!("{:.1} %", 100.0 * rate);
     println!();
     for report in reports {
@@ -97,7 +98,7 @@ fn summarize(reports: &[OpReport], device: &str, required: f64) -> bool {
         implemented.count(),
         reports.len(),
         percent(forward.rate()),
-        forward.panicked + gradients.panicked + refusals.panicked,
+        forward.panicked + gradients.panicked + refusals.panicked + conventions.panicked,
     );
     println!(
         "corpus {device}: {forward} of {}; gradients: {gradients} of {}; rejected: {} of {}",
@@ -106,6 +107,9 @@ fn summarize(reports: &[OpReport], device: &str, required: f64) -> bool {
         refusals.passed,
         refusals.total(),
     );
-    let panicked = forward.panicked + gradients.panicked + refusals.panicked;
+    if conventions.total() > 0 {
+        println!("conventions {device}: {conventions} of {}", conventions.total());
+    }
+    let panicked = forward.panicked + gradients.panicked + refusals.panicked + conventions.panicked;
     forward.rate() >= required && gradients.rate() >= required && panicked == 0
 }

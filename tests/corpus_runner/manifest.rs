@@ -73,6 +73,9 @@ pub struct Case {
     /// Whether an input or an output is complex, its last axis of 2 holding
     /// the real and the imaginary part.
     pub complex: bool,
+    /// Whether PyTorch's answer is its choice among several (a tie, an overflow inside
+    /// its own formula): such cases are reported apart.
+    pub convention: bool,
 }
 
 /// A call that must be rejected.
@@ -136,6 +139,7 @@ fn case(entry: &Value) -> Result<Case, String> {
         recorded_gradients: recorded(&entry["gerr"]),
         strides: strides(&entry["nc"])?,
         complex: entry.get("cplx").is_some(),
+        convention: entry.get("convention").is_some(),
     })
 }
 

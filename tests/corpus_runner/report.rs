@@ -24,6 +24,8 @@ pub struct OpReport {
     pub forward: Vec<(u64, Verdict)>,
     /// The verdicts on the gradients of the cases that have some.
     pub gradients: Vec<(u64, Verdict)>,
+    /// The verdicts on cases, and on gradients, where PyTorch's answer is one of several.
+    pub conventions: Vec<(u64, Verdict)>,
     /// The calls that must be rejected: passed if they were.
     pub refusals: Vec<(u64, Verdict)>,
 }
@@ -89,10 +91,15 @@ pub fn print_op(report: &OpReport, verbose: bool) {
         none if none.total() == 0 => String::new(),
         tally => format!("; gradients: {tally}"),
     };
-    println!("{}: {}{gradients}{refused}", report.name, Tally::of(&report.forward));
+    let conventions = match Tally::of(&report.conventions) {
+        none if none.total() == 0 => String::new(),
+        tally => format!("; conventions: {} of {}", tally.passed, tally.total()),
+    };
+    println!("{}: {}{gradients}{conventions}{refused}", report.name, Tally::of(&report.forward));
     if verbose {
         print_reasons("case", &report.forward);
         print_reasons("gradient of case", &report.gradients);
+        print_reasons("convention of case", &report.conventions);
         print_reasons("rejected call", &report.refusals);
     }
 }

@@ -29,9 +29,13 @@ pub fn run(op: &Op, manifest: &Manifest, folder: &Path, target: Target) -> OpRep
     let entry = ops::find(&op.call);
     for case in &op.cases {
         let context = Context { op, case, manifest, arrays: &arrays, target };
-        report.forward.push((case.number, guarded(|| forward(&context, entry))));
+        let (results, slopes) = match case.convention {
+            true => (&mut report.conventions, None),
+            false => (&mut report.forward, Some(&mut report.gradients)),
+        };
+        results.push((case.number, guarded(|| forward(&context, entry))));
         if !case.gradients.is_empty() {
-            report.gradients.push((case.number, guarded(|| gradients(&context, entry))));
+            slopes.unwrap_or(results).push((case.number, guarded(|| gradients(&context, entry))));
         }
     }
     for (number, refusal) in op.refusals.iter().enumerate() {
