@@ -1,5 +1,5 @@
-//! The functions that kernels call: those of `prelude.wgsl` and `prelude64.wgsl` that a text
-//! needs, with GPUs' own in `prelude_gpu.wgsl`.
+//! The functions that kernels call: those of `prelude.wgsl`, `prelude64.wgsl` and
+//! `prelude64_trigonometry.wgsl` that a text needs, with GPUs' own in `prelude_gpu.wgsl`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -9,10 +9,16 @@ use crate::render::target::Adapter;
 /// Functions, each under its name.
 type PreludeFunctions = Vec<(&'static str, &'static str)>;
 
+/// The texts with the functions of all adapters.
+const TEXTS: [&str; 3] = [
+    include_str!("prelude.wgsl"),
+    include_str!("prelude64.wgsl"),
+    include_str!("prelude64_trigonometry.wgsl"),
+];
+
 /// What software drivers get.
-static SOFTWARE: LazyLock<PreludeFunctions> = LazyLock::new(|| {
-    [include_str!("prelude.wgsl"), include_str!("prelude64.wgsl")].into_iter().flat_map(functions).collect()
-});
+static SOFTWARE: LazyLock<PreludeFunctions> =
+    LazyLock::new(|| TEXTS.into_iter().flat_map(functions).collect());
 
 /// What GPUs get: the same, but for functions that those need otherwise.
 static GPUS: LazyLock<PreludeFunctions> = LazyLock::new(|| {
@@ -29,7 +35,9 @@ fn functions(text: &'static str) -> PreludeFunctions {
         let (own, after) = rest.split_at(end + 3);
         if let Some(start) = own.find("fn ") {
             let name = own[start + 3..].split('(').next().unwrap_or_default();
-            found.push((name, own[start..].trim_start()));
+            // A variable of the kernel's comes with the function before which it stands.
+            let first = own.find("var<private>").map_or(start, |variable| variable.min(start));
+            found.push((name, own[first..].trim_start()));
         }
         rest = after;
     }
@@ -61,7 +69,7 @@ pub fn needed(text: &str, adapter: Adapter) -> String {
 
 /// A function's text after its name.
 fn body(text: &str) -> &str {
-    text.split_once('(').map_or("", |(_, rest)| rest)
+    text.split_once("fn ").and_then(|(_, own)| own.split_once('(')).map_or("", |(_, rest)| rest)
 }
 
 /// The names followed by a parenthesis.
@@ -82,6 +90,16 @@ mod tests {
         assert!(text.contains("fn maximum_f32(") && text.contains("fn rank_max_f32("), "{text}");
         assert!(!text.contains("fn exp_f32("), "{text}");
         assert_eq!(needed("let x = a + b;", Adapter::Software), "");
+    }
+
+    /// Drivers inline every call, and take time quadratic in the number of arrays.
+    #[test]
+    fn no_function_indexes_an_array_of_its_own() {
+        for (name, text) in SOFTWARE.iter().chain(GPUS.iter()) {
+            assert!(!body(text).contains("array<"), "{name}");
+        }
+        let text = needed("sin_f64(x)", Adapter::Software);
+        assert_eq!(text.matches("var<private> long_turns").count(), 1, "{text}");
     }
 
     #[test]

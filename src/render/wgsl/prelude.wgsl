@@ -247,12 +247,16 @@ fn high_product(x: u32, y: u32) -> u32 {
     return (x >> 16u) * (y >> 16u) + (middle >> 16u) + (other >> 16u);
 }
 
-// A word of 1/(2 pi), after one word of zeros.
-fn turn_word(number: u32) -> u32 {
-    var words = array<u32, 9>(
-        0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0u, 0u
-    );
-    return words[number];
+// Four of the words of 1/(2 pi), which follow one word of zeros, from the `first` on (at most 4). By
+// selects: drivers take time quadratic in the number of arrays that a kernel indexes.
+fn turn_words(first: u32) -> vec4<u32> {
+    let by_two = (first & 2u) != 0u;
+    let near = vec4<u32>(0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u);
+    let far = vec4<u32>(0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0u);
+    let four = select(near, vec4<u32>(near.zw, far.xy), by_two);
+    let fifth = select(far.x, far.z, by_two);
+    let words = select(four, vec4<u32>(four.yzw, fifth), (first & 1u) != 0u);
+    return select(words, far, (first & 4u) != 0u);
 }
 
 // The fraction of turns in x, and the quarter it lies nearest to: by
@@ -262,16 +266,12 @@ fn quarter_far_f32(x: f32) -> vec2<f32> {
     let bits = bitcast<u32>(x) & 0x7fffffffu;
     let start = clamp(i32(bits >> 23u) - 118, 0, 138);
     let significand = (bits & 0x7fffffu) | 0x800000u;
-    let first = u32(start) >> 5u;
+    let words = turn_words(u32(start) >> 5u);
     let shift = u32(start) & 31u;
-    let a = turn_word(first);
-    let b = turn_word(first + 1u);
-    let c = turn_word(first + 2u);
-    let d = turn_word(first + 3u);
     let back = 31u - shift;
-    let high = (a << shift) | ((b >> 1u) >> back);
-    let middle = (b << shift) | ((c >> 1u) >> back);
-    let low = (c << shift) | ((d >> 1u) >> back);
+    let high = (words.x << shift) | ((words.y >> 1u) >> back);
+    let middle = (words.y << shift) | ((words.z >> 1u) >> back);
+    let low = (words.z << shift) | ((words.w >> 1u) >> back);
     // The lowest word of the product is dropped; whole turns overflow.
     let carried = high_product(significand, low);
     let second = significand * middle;

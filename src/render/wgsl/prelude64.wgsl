@@ -362,13 +362,12 @@ fn erf_f64(x: f64) -> f64 {
     let gauss = exp_f64(-(a * a));
     var term = a;
     var sum = a;
-    for (var k = 1; k < 60; k += 1) {
+    var tail = 0.0lf;
+    // One loop for both: drivers take time cubic in the number of loops of a kernel.
+    for (var k = 1; k < 61; k += 1) {
         term = term * 2.0lf * a * a / (2.0lf * f64(k) + 1.0lf);
         sum = sum + term;
-    }
-    var tail = 0.0lf;
-    for (var k = 60; k > 0; k -= 1) {
-        tail = f64(k) * 0.5lf / (a + tail);
+        tail = f64(61 - k) * 0.5lf / (a + tail);
     }
     let near = 1.1283791670955126lf * gauss * sum;
     let far = 1.0lf - gauss / (1.772453850905516lf * (a + tail));
@@ -376,48 +375,8 @@ fn erf_f64(x: f64) -> f64 {
     return select(value, x, nan_f64(x));
 }
 
-// x less the nearest multiple of pi/2, in three parts of 33 bits; its number
-// in the low bits. Exact enough below 2^20.
-fn quarter_number_f64(x: f64) -> f64 {
-    return nearest_f64(x * 0.6366197723675814lf);
-}
-
-fn quarter_rest_f64(x: f64, n: f64) -> f64 {
-    let one = opaque_f64(x - n * 1.5707963267341256lf);
-    let two = opaque_f64(one - n * 6.077100506303966e-11lf);
-    return opaque_f64(two - n * 2.0222662487959506e-21lf);
-}
-
-fn sine_in_quarter_f64(r: f64, quarter: u32) -> f64 {
-    let z = r * r;
-    var sine = 1.0lf;
-    var cosine = 1.0lf;
-    for (var k = 9; k > 0; k -= 1) {
-        sine = 1.0lf - sine * z / f64(2 * k * (2 * k + 1));
-        cosine = 1.0lf - cosine * z / f64(2 * k * (2 * k - 1));
-    }
-    let y = select(cosine, sine * r, (quarter & 1u) == 0u);
-    return bitcast<f64>(bitcast<u64>(y) ^ (u64(quarter & 2u) << 62u));
-}
-
-fn sin_f64(x: f64) -> f64 {
-    let a = magnitude_f64(x);
-    let n = quarter_number_f64(a);
-    let value = sine_in_quarter_f64(quarter_rest_f64(a, n), u32(integer64_f64(n) & 3li));
-    let signed = bitcast<u64>(value) ^ (bitcast<u64>(x) & 0x8000000000000000lu);
-    let finite = bitcast<u64>(a) < 0x7ff0000000000000lu;
-    return number_f64(select(0x7ff8000000000000lu, signed, finite));
-}
-
-fn cos_f64(x: f64) -> f64 {
-    let a = magnitude_f64(x);
-    let n = quarter_number_f64(a);
-    let value = sine_in_quarter_f64(quarter_rest_f64(a, n), u32(integer64_f64(n) & 3li) + 1u);
-    let finite = bitcast<u64>(a) < 0x7ff0000000000000lu;
-    return number_f64(select(0x7ff8000000000000lu, bitcast<u64>(value), finite));
-}
-
-// By squaring where the exponent is a small integer, else through logarithms.
+// By squaring where the exponent is a small integer, else through logarithms. One way through, whose
+// edges are selected: drivers take time cubic in the branches around the loops of a kernel.
 fn power_f64(x: f64, y: f64) -> f64 {
     let one = 0x3ff0000000000000lu;
     let infinity = 0x7ff0000000000000lu;
@@ -425,41 +384,29 @@ fn power_f64(x: f64, y: f64) -> f64 {
     let ys = bitcast<u64>(y);
     let a = xs & 0x7ffffffffffffffflu;
     let b = ys & 0x7ffffffffffffffflu;
-    if (b == 0lu || xs == one) {
-        return number_f64(one);
-    }
-    if (a > infinity || b > infinity) {
-        return number_f64(0x7ff8000000000000lu);
-    }
     let up = ys < 0x8000000000000000lu;
-    if (b == infinity) {
-        let grows = (a > one) == up;
-        return number_f64(select(select(0lu, infinity, grows), one, a == one));
-    }
     let whole = b >= 0x4340000000000000lu || equal_f64(floor_f64(y), y);
-    let odd = b < 0x4340000000000000lu && whole && (integer64_f64(magnitude_f64(y)) & 1li) == 1li;
-    let sign = select(0lu, 0x8000000000000000lu, odd) & xs;
-    if (a == 0lu || a == infinity) {
-        let large = (a != 0lu) == up;
-        return number_f64(select(0lu, infinity, large) | sign);
+    let few = whole && b <= 0x4050000000000000lu;
+    let exponent = select(0lu, b, b < 0x4340000000000000lu);
+    let digits = u32(integer64_f64(bitcast<f64>(exponent)) & 0x7fli);
+    let odd = whole && b < 0x4340000000000000lu && (integer64_f64(bitcast<f64>(exponent)) & 1li) == 1li;
+    var result = 1.0lf;
+    var square = bitcast<f64>(a);
+    var left = select(0u, digits, few);
+    while (left != 0u) {
+        result = select(result, result * square, (left & 1u) == 1u);
+        square = square * square;
+        left = left >> 1u;
     }
-    if (xs >= 0x8000000000000000lu && !whole) {
-        return number_f64(0x7ff8000000000000lu);
-    }
-    if (whole && b <= 0x4050000000000000lu) {
-        var result = 1.0lf;
-        var square = bitcast<f64>(a);
-        var left = u32(integer64_f64(magnitude_f64(y)));
-        while (left != 0u) {
-            result = select(result, result * square, (left & 1u) == 1u);
-            square = square * square;
-            left = left >> 1u;
-        }
-        let value = select(1.0lf / result, result, up);
-        return number_f64(bitcast<u64>(value) | sign);
-    }
-    let value = exp_f64(multiply_f64(y, log_f64(bitcast<f64>(a))));
-    return number_f64(bitcast<u64>(value) | sign);
+    let squared = bitcast<u64>(select(1.0lf / result, result, up));
+    let general = bitcast<u64>(exp_f64(multiply_f64(y, log_f64(bitcast<f64>(a)))));
+    var value = select(general, squared, few);
+    value = select(value, select(0lu, infinity, (a != 0lu) == up), a == 0lu || a == infinity);
+    value = value | (select(0lu, 0x8000000000000000lu, odd) & xs);
+    value = select(value, 0x7ff8000000000000lu, xs >= 0x8000000000000000lu && !whole && a != 0lu && a != infinity);
+    value = select(value, select(select(0lu, infinity, (a > one) == up), one, a == one), b == infinity);
+    value = select(value, 0x7ff8000000000000lu, a > infinity || b > infinity);
+    return number_f64(select(value, one, b == 0lu || xs == one));
 }
 
 fn weight_f64(x: f64, maximum: f64) -> f64 {

@@ -1,5 +1,6 @@
 //! Random kernels on an adapter against the point-by-point reference.
 
+mod angles;
 mod attention;
 mod choices;
 mod copies;
