@@ -186,6 +186,8 @@ pub struct ScatterStore {
     /// rendering has narrowed it). Outside
     /// `0..extent` it is recorded as the kernel's index error and skipped.
     pub index: ExprId,
+    /// Whether the index may be out of range.
+    pub checked: bool,
     /// The update.
     pub value: ExprId,
     /// The part of the address that the axes determine, in elements.
@@ -259,7 +261,8 @@ impl Kernel {
     }
     /// Whether it may meet an index out of range.
     pub fn reports(&self) -> bool {
-        self.scatter.is_some() || self.exprs.iter().any(|node| node.expr.reports())
+        self.scatter.as_ref().is_some_and(|scatter| scatter.checked)
+            || self.exprs.iter().any(|node| node.expr.reports())
     }
     /// The axes of one level, outermost first.
     pub fn level_axes(&self, level: u8) -> impl Iterator<Item = AxisId> + '_ {

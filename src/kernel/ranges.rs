@@ -146,7 +146,9 @@ fn range(space: &Space<'_>, node: &ExprNode, ranges: &[ValueRange]) -> ValueRang
         }
         Expr::Alu(op, x) => {
             let (op, x) = extreme(space, *op, x);
-            arithmetic(op, &x.each_ref().map(of))
+            // A bound bounds whatever there is.
+            let unknown = if matches!(op, AluOp::Max | AluOp::Min) { all } else { None };
+            arithmetic(op, &x.each_ref().map(|x| of(x).or(unknown)))
         }
         Expr::Cast(x) | Expr::Checked(x, _) => of(x),
         Expr::Reduce(monoid, x) => combined(*monoid, of(x), (space.points)(node.level + 1)),

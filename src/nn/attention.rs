@@ -2,7 +2,7 @@
 
 use crate::base::{Result, Span};
 use crate::module;
-use crate::nn::cache::KvCache;
+use crate::nn::cache::{KvCache, visible};
 use crate::nn::init;
 use crate::nn::linear::Linear;
 use crate::nn::module::Layer;
@@ -111,7 +111,9 @@ impl MultiheadAttention {
             let start = cache.room(site, x, length)?;
             let [q, k, v] = self.parts(x, x, Some(&start));
             let (k, v) = cache.append(site, &k, &v, &start)?;
-            let mask = cache.visible(&start, length, self.opts.causal);
+            let read = cache.extent_read();
+            let [k, v] = [k, v].map(|held| held.narrow(2, 0, read));
+            let mask = visible(&start, length, read, self.opts.causal);
             let y = q.scaled_dot_product_attention(&k, &v, self.scores().mask(&mask));
             Ok(self.out_proj.forward(&joined(&y)))
         };

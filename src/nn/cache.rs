@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::base::{DType, Result};
 use crate::ir::Node;
 use crate::tensor::compose::CallSite;
+use crate::tensor::slice_update::written_at;
 use crate::tensor::var::Var;
 use crate::tensor::{Place, Tensor};
 
@@ -110,9 +111,8 @@ impl KvCache {
         start: &Tensor,
     ) -> Result<(Tensor, Tensor)> {
         let (count, length) = (keys.dims::<4>()?[2], self.len());
-        let index = site.iota(count, DType::I64, keys.device()) + start;
         let with = |held: &Var, new: &Tensor| -> Result<Tensor> {
-            let all = held.get().index_copy(2, &index, new);
+            let all = written_at(site, &held.get(), 2, start, new);
             all.check().map(|_| all)
         };
         let (keys, values) = (with(&self.keys, keys)?, with(&self.values, values)?);
@@ -122,16 +122,27 @@ impl KvCache {
         Ok((keys, values))
     }
 
-    /// Where the positions from `start` on look: `[l, capacity]`. At all that
-    /// are there, or at those before and themselves.
-    pub(super) fn visible(&self, start: &Tensor, count: usize, causal: bool) -> Tensor {
-        let place = (start.device(), DType::I64);
-        let all = Tensor::arange(0, self.capacity() as i64, 1, place).unsqueeze(0);
-        let last = if causal {
-            Tensor::arange(0, count as i64, 1, place).unsqueeze(1)
-        } else {
-            Tensor::full([count, 1], count as i64 - 1, place)
-        };
-        all.le(&(last + start))
+    /// The first positions that a pass reads: those that are there, and up to a quarter more, so that few
+    /// plans serve all lengths.
+    pub(super) fn extent_read(&self) -> usize {
+        let length = self.len().max(LEAST_READ);
+        let step = (length.next_power_of_two() / 8).max(LEAST_READ);
+        length.next_multiple_of(step).min(self.capacity())
     }
+}
+
+/// Positions that a pass reads at least, if the cache has room for them.
+const LEAST_READ: usize = 64;
+
+/// Where `count` positions from `start` on look among the first `read` of a cache: `[count, read]`. At all
+/// that are there, or at those before and themselves.
+pub(super) fn visible(start: &Tensor, count: usize, read: usize, causal: bool) -> Tensor {
+    let place = (start.device(), DType::I64);
+    let all = Tensor::arange(0, read as i64, 1, place).unsqueeze(0);
+    let last = if causal {
+        Tensor::arange(0, count as i64, 1, place).unsqueeze(1)
+    } else {
+        Tensor::full([count, 1], count as i64 - 1, place)
+    };
+    all.le(&(last + start))
 }

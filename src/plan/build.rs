@@ -82,6 +82,8 @@ pub(crate) enum CompiledStep {
         /// Of the launches that start here and are given to the device together.
         replay: Replay,
     },
+    /// Nothing: what it copies is there already.
+    Nothing,
     /// A transfer.
     Transfer,
     /// A repetition; its plan is among [`Plan::bodies`].
@@ -165,7 +167,7 @@ impl Plan {
         compile_in_parallel(context, steps);
         let mut runs = Vec::with_capacity(steps.len());
         for step in steps {
-            runs.push(run_of(context, &self.schedule.graph, step)?);
+            runs.push(run_of(context, &self.schedule, step)?);
         }
         let mut backends: Vec<(Device, Arc<dyn Backend>)> = Vec::new();
         for device in self.devices() {
@@ -361,8 +363,10 @@ fn uses_indices(op: &Op) -> bool {
     matches!(op, Op::Gather(_) | Op::Scatter(..))
 }
 
-fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<CompiledStep> {
+fn run_of(context: &Context, schedule: &ScheduledGraph, step: &Step) -> Result<CompiledStep> {
+    let graph = &schedule.graph;
     match &step.action {
+        StepAction::Launch(_) if schedule.memory.is_there_already(graph, step) => Ok(CompiledStep::Nothing),
         StepAction::Transfer { .. } => Ok(CompiledStep::Transfer),
         StepAction::Repeat(spec) => Ok(CompiledStep::Repeat(spec.clone())),
         StepAction::Launch(work) => {

@@ -261,6 +261,7 @@ fn add_steps(report: &mut PlanReport, plan: &Plan, origin: &Origin<'_>, launches
     let graph = &plan.schedule.graph;
     for (number, step) in plan.schedule.steps.iter().enumerate() {
         match &step.action {
+            StepAction::Launch(_) if plan.schedule.memory.is_there_already(graph, step) => {}
             StepAction::Launch(work) => {
                 report.kernels.push(kernel_report(graph, step, work, origin, launches));
             }
@@ -339,7 +340,7 @@ fn kernel_report(
     }
 }
 
-/// Values that several steps compute. VarintList do not count.
+/// Values that several steps compute. Numbers do not count.
 fn recomputed(plan: &Plan, spans: &[Span]) -> Vec<Recomputed> {
     let graph = &plan.schedule.graph;
     let mut times = vec![0usize; graph.nodes.len()];

@@ -188,6 +188,7 @@ impl<'a> Execution<'a> {
             CompiledStep::Program { program, bytes, indexes, .. } => {
                 self.launch(step, program, *bytes, *indexes)
             }
+            CompiledStep::Nothing => Ok(()),
             CompiledStep::Transfer => self.transfer(step),
             CompiledStep::Repeat(spec) => self.repeat(step, spec, &self.plan.bodies[&number]),
         }
@@ -265,6 +266,7 @@ impl<'a> Execution<'a> {
             CompiledStep::Program { program, .. } => {
                 step.device == device && backend.replays(program.as_ref())
             }
+            CompiledStep::Nothing => true,
             CompiledStep::Transfer | CompiledStep::Repeat(_) => false,
         };
         steps.iter().zip(&self.compiled.runs[number..]).take_while(joins).count()
@@ -273,7 +275,11 @@ impl<'a> Execution<'a> {
     /// Launches the programs of several steps.
     fn launch_all(&self, numbers: Range<usize>) -> Result<()> {
         let runs = &self.compiled.runs;
-        let CompiledStep::Program { replay, .. } = &runs[numbers.start] else { return Ok(()) };
+        let replays = runs[numbers.clone()].iter().find_map(|run| match run {
+            CompiledStep::Program { replay, .. } => Some(replay),
+            CompiledStep::Nothing | CompiledStep::Transfer | CompiledStep::Repeat(_) => None,
+        });
+        let Some(replay) = replays else { return Ok(()) };
         let steps = &self.plan.schedule.steps[numbers.clone()];
         let mut bounds = Vec::with_capacity(steps.len());
         for (step, run) in steps.iter().zip(&runs[numbers]) {

@@ -67,6 +67,24 @@ pub struct MemoryPlan {
     pub storages: Vec<Storage>,
 }
 
+impl MemoryPlan {
+    /// Whether a step copies a parameter to where that is already: a scatter's base in memory that its
+    /// result takes over.
+    pub fn is_there_already(&self, graph: &Graph, step: &Step) -> bool {
+        let (Some(kernel), [input], [output]) = (step.kernel(), &step.inputs[..], &step.outputs[..]) else {
+            return false;
+        };
+        let (Op::Param(param, _), Some(Location::Result(number, 0))) =
+            (&graph.node(*input).op, self.locations.get(output))
+        else {
+            return false;
+        };
+        // The plan lets it take the memory over only where each element is read where it is written.
+        let copies = matches!(graph.node(*output).op, Op::Copy(_));
+        copies && kernel.scatter.is_none() && self.results[*number as usize].donated == Some(*param)
+    }
+}
+
 /// Memory that one or more values share.
 #[derive(Clone, Debug)]
 pub struct Storage {
@@ -108,6 +126,7 @@ pub fn plan(
 ) -> MemoryPlan {
     let last_uses = last_uses(graph, steps);
     let results = graph.results();
+    let becoming = becoming_results(graph, &results);
     let packed = packed(graph);
     let views = views_by_memory(graph, params);
     // Overwriting a parameter is safe only once nothing can fail any more:
@@ -133,7 +152,8 @@ pub fn plan(
                 storages.put_part(output, fresh(output), part.pack, || fresh(part.pack));
                 continue;
             }
-            let donated = |param: u32| results[output.index()] && now >= safe_from && (params.donated)(param);
+            let donated =
+                |param: u32| becoming[output.index()] && now >= safe_from && (params.donated)(param);
             let params = Params { donated: &donated, ..*params };
             let (last_uses, views, packed, taken_now) = (&last_uses, &views, &packed, &taken[..]);
             let look =
@@ -145,6 +165,18 @@ pub fn plan(
     }
     one_owner_per_param(&mut storages.all);
     assign(graph, storages.all, &packed)
+}
+
+/// Of each node, whether its memory holds a result in the end: it is one, or the base of a scatter
+/// that is.
+fn becoming_results(graph: &Graph, results: &[bool]) -> Vec<bool> {
+    let mut becoming = results.to_vec();
+    for id in graph.ids().rev() {
+        if matches!(graph.node(id).op, Op::Scatter(..)) && becoming[id.index()] {
+            becoming[graph.node(id).operands[0].index()] = true;
+        }
+    }
+    becoming
 }
 
 /// The storages so far.

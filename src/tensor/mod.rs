@@ -78,6 +78,7 @@ pub mod scan;
 pub mod scatter;
 pub mod search;
 pub mod sequence;
+pub(crate) mod slice_update;
 pub mod slicing;
 pub mod softmax;
 pub mod solve;

@@ -6,8 +6,8 @@ use crate::tensor::Tensor;
 use crate::tensor::advanced::{as_index, put_at, rows, wrapped};
 use crate::tensor::call_site::{with_axis, with_extent, without};
 use crate::tensor::compose::CallSite;
-use crate::tensor::index::{run_from, value_like};
-use crate::tensor::operand::{Operand, OperandValue};
+use crate::tensor::index::value_like;
+use crate::tensor::operand::Operand;
 use crate::tensor::position::{along, inside, mask};
 use crate::tensor::scan::scanned;
 use crate::tensor::scatter::{ScatterReduce, combined, mode};
@@ -268,35 +268,6 @@ impl Tensor {
             }
         })
     }
-
-    /// The tensor with `src` from `start` on along an axis.
-    ///
-    /// The start is a number, or a rank-0 integer tensor known only when running.
-    ///
-    /// # Examples
-    /// ```
-    /// use kiln::prelude::*;
-    /// let x = Tensor::from([1i64, 2, 3, 4]);
-    /// assert_eq!(x.slice_update(0, 2, &Tensor::from([8i64, 9])).to_vec::<i64>()?, [1, 2, 8, 9]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn slice_update(&self, axis: i64, start: impl Operand, src: &Tensor) -> Tensor {
-        let site = CallSite::here("slice_update");
-        let start = match start.into_operand() {
-            OperandValue::Tensor(start) => start,
-            OperandValue::Scalar(start) => site.scalar(start, start.default_dtype(), self.device()),
-        };
-        site.build(&[self, src, &start], || {
-            same_dtype(site, self, src)?;
-            let axis = site.axis_number(self, axis)?;
-            let length = src.shape().get(axis).copied().unwrap_or(0);
-            expect_shape(site, src, &with_extent(&self.shape(), axis, length))?;
-            let row = run_from(site, &start, length, self.shape()[axis])?;
-            let at = site.expand(&along(site, &row, axis, self.rank()), &src.shape());
-            Ok(site.apply(Op::Scatter(axis as u8, ScatterMode::Set), &[self, &at, src]))
-        })
-    }
 }
 
 /// For each element of the mask, in row-major order, the slice of `source`
@@ -391,14 +362,14 @@ fn in_range(site: CallSite, x: &Tensor, src: &Tensor, axis: usize, range: SliceR
     Ok(site.choose(&inside(site, &src.shape(), &pads, x.device()), &spread, x))
 }
 
-fn same_dtype(site: CallSite, x: &Tensor, values: &Tensor) -> Result<()> {
+pub(super) fn same_dtype(site: CallSite, x: &Tensor, values: &Tensor) -> Result<()> {
     if x.dtype() == values.dtype() {
         return Ok(());
     }
     Err(site.error(format!("values of type {}", x.dtype()), values.dtype().to_string(), &[x, values]))
 }
 
-fn expect_shape(site: CallSite, src: &Tensor, shape: &Shape) -> Result<()> {
+pub(super) fn expect_shape(site: CallSite, src: &Tensor, shape: &Shape) -> Result<()> {
     if src.shape() == *shape {
         return Ok(());
     }

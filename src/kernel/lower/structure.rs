@@ -334,6 +334,7 @@ impl Lowerer<'_, '_> {
         let scatter = ScatterStore {
             dtype: node.ty.dtype,
             index,
+            checked: !self.builder.is_index(index, shape[axis]),
             value,
             address: linear(&others, shape).affine,
             stride: shape.strides()[axis],

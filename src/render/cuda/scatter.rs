@@ -178,8 +178,10 @@ fn report(
 ) {
     let dtype = emitter.kernel.exprs[scatter.index.index()].dtype;
     emitter.out.open(format!("if ({index} < 0 || {index} >= {})", scatter.extent));
-    let report = dialect.report(index, dtype, scatter.extent);
-    emitter.out.line(when.map_or(report.clone(), |when| format!("if ({when}) {report}")));
+    if scatter.checked {
+        let report = dialect.report(index, dtype, scatter.extent);
+        emitter.out.line(when.map_or(report.clone(), |when| format!("if ({when}) {report}")));
+    }
     emitter.out.close();
 }
 

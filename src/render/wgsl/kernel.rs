@@ -401,7 +401,9 @@ fn update(emitter: &mut Emitter<'_>, scatter: &ScatterStore) {
     let of = emitter.kernel.exprs[scatter.index.index()].dtype;
     emitter.out.line(format!("let inside = {};", dialect.clamp(&index, of, scatter.extent)));
     emitter.out.open(format!("if ({index} != {})", emitter.as_index("inside", of)));
-    emitter.out.line(dialect.report(&index, of, scatter.extent));
+    if scatter.checked {
+        emitter.out.line(dialect.report(&index, of, scatter.extent));
+    }
     emitter.out.close();
     emitter.out.open("else");
     let base: &Affine = &scatter.address;

@@ -156,6 +156,7 @@ impl Case {
         case.kernel.scatter = Some(CowArc::from(ScatterStore {
             dtype,
             index,
+            checked: true,
             value,
             address,
             stride,
