@@ -2,11 +2,14 @@
 
 use crate::base::{Result, Span};
 use crate::module;
-use crate::nn::cache::{KvCache, visible};
+use crate::nn::attention_mask::{PositionMask, Positions};
+use crate::nn::cache::KvCache;
 use crate::nn::init;
 use crate::nn::linear::Linear;
 use crate::nn::module::Layer;
+use crate::nn::norm::RMSNorm;
 use crate::nn::param::Param;
+use crate::nn::rotary::Rotary;
 use crate::tensor::attention::AttentionOpts;
 use crate::tensor::compose::CallSite;
 use crate::tensor::options::{options, some};
@@ -20,10 +23,31 @@ options! {
         /// Heads of keys and values, each shared by equally many of the
         /// query's (Ainslie et al. 2023); as many as the query's if `None`.
         kv_heads: Option<usize> = None, usize => Some;
-        /// Turn queries and keys by their position (Su et al. 2021): the base
-        /// of the wave lengths, commonly 10,000.
-        rotary: Option<f64> = None, f64 => Some;
+        /// Turn queries and keys by their position: a [`Rotary`], or the base of its wave lengths,
+        /// commonly 10,000.
+        rotary: Option<Rotary> = None, impl Into<Rotary> => some_rotary;
+        /// Channels of a head; `width / heads` if `None`.
+        head_width: Option<usize> = None, usize => Some;
+        /// The projections of queries, keys and values add a bias (true).
+        bias: bool = true;
+        /// The projection of the result adds a bias; as those of queries do if `None`.
+        out_bias: Option<bool> = None, bool => Some;
+        /// Normalize the queries and keys of each head by their root mean square before they are turned,
+        /// as Qwen 3 and Gemma 3: what is added to the mean of squares.
+        qk_norm: Option<f64> = None, f64 => Some;
+        /// Position `i` looks at positions less than so far away (Beltagy et al. 2020).
+        window: Option<usize> = None, usize => Some;
+        /// Scores fall with the distance, each head's at a speed of its own (Press et al. 2022).
+        alibi: bool = false;
+        /// Scores are bounded by so much: `softcap * tanh(score / softcap)`, as Gemma 2.
+        softcap: Option<f64> = None, f64 => Some;
+        /// Factor of the scores; one over the root of a head's channels if `None`.
+        scale: Option<f64> = None, f64 => Some;
     }
+}
+
+fn some_rotary(rotary: impl Into<Rotary>) -> Option<Rotary> {
+    Some(rotary.into())
 }
 
 options! {
@@ -41,18 +65,22 @@ options! {
 /// same shape.
 #[derive(Debug)]
 pub struct MultiheadAttention {
-    /// `[width, width]`.
+    /// `[heads * e, width]`, where a head has `e` channels.
     pub q_proj: Linear,
-    /// `[kv_heads * width / heads, width]`.
+    /// `[kv_heads * e, width]`.
     pub k_proj: Linear,
-    /// `[kv_heads * width / heads, width]`.
+    /// `[kv_heads * e, width]`.
     pub v_proj: Linear,
-    /// `[width, width]`.
+    /// `[width, heads * e]`.
     pub out_proj: Linear,
+    /// Of `e` channels; only with `qk_norm`.
+    pub q_norm: Option<RMSNorm>,
+    /// Of `e` channels; only with `qk_norm`.
+    pub k_norm: Option<RMSNorm>,
     heads: usize,
     opts: AttentionLayerOpts,
 }
-module!(MultiheadAttention { q_proj, k_proj, v_proj, out_proj; skip heads, opts });
+module!(MultiheadAttention { q_proj, k_proj, v_proj, out_proj, q_norm, k_norm; skip heads, opts });
 
 impl MultiheadAttention {
     /// `heads` equal parts of `width` channels, with PyTorch's start: biases are
@@ -67,19 +95,25 @@ impl MultiheadAttention {
     ) -> MultiheadAttention {
         let _line = Span::caller().enter();
         let place = place.into();
-        let narrow = opts.kv_heads.unwrap_or(heads).saturating_mul(width / heads.max(1));
-        let zeros = |outputs| Some(Param::new(Tensor::zeros([outputs], place)));
+        let each = opts.head_width.unwrap_or(width / heads.max(1));
+        let (wide, narrow) =
+            (heads.saturating_mul(each), opts.kv_heads.unwrap_or(heads).saturating_mul(each));
+        let zeros = |there: bool, outputs| there.then(|| Param::new(Tensor::zeros([outputs], place)));
         // One matrix of queries, keys and values, after Glorot and Bengio.
-        let bound = init::xavier_bound(narrow.saturating_mul(2).saturating_add(width), width);
+        let bound = init::xavier_bound(narrow.saturating_mul(2).saturating_add(wide), width);
         let inward = |outputs| Linear {
             weight: Param::new(Tensor::uniform(-bound, bound, [outputs, width], place)),
-            bias: zeros(outputs),
+            bias: zeros(opts.bias, outputs),
         };
+        let norm = || opts.qk_norm.map(|eps| RMSNorm::new([each], place).eps(eps));
+        let out_bias = zeros(opts.out_bias.unwrap_or(opts.bias), width);
         MultiheadAttention {
-            q_proj: inward(width),
+            q_proj: inward(wide),
             k_proj: inward(narrow),
             v_proj: inward(narrow),
-            out_proj: Linear { bias: zeros(width), ..Linear::without_bias(width, width, place) },
+            out_proj: Linear { bias: out_bias, ..Linear::without_bias(wide, width, place) },
+            q_norm: norm(),
+            k_norm: norm(),
             heads,
             opts,
         }
@@ -90,11 +124,20 @@ impl MultiheadAttention {
     pub fn attend(&self, x: &Tensor, input: AttentionInput) -> Tensor {
         let _line = Span::caller().enter();
         let memory = input.memory.as_ref().unwrap_or(x);
-        let [q, k, v] = self.parts(x, memory, None);
-        let mut opts = self.scores().causal(self.opts.causal);
-        opts.mask = input.mask;
-        let y = q.scaled_dot_product_attention(&k, &v, opts);
-        self.out_proj.forward(&joined(&y))
+        let site = CallSite::here("attention");
+        let attend = || -> Result<Tensor> {
+            let [q, k, v] = self.parts(x, memory, None);
+            let limits = self.limits();
+            let mut opts = self.scores();
+            if limits.is_plain() && (input.mask.is_none() || !limits.causal) {
+                (opts.causal, opts.mask) = (limits.causal, input.mask);
+            } else {
+                let at = Positions { queries: q.dims::<4>()?[2], keys: k.dims::<4>()?[2], start: None };
+                opts.mask = limits.with(site, &q, at, input.mask.as_ref())?;
+            }
+            Ok(self.out_proj.forward(&joined(&q.scaled_dot_product_attention(&k, &v, opts))))
+        };
+        Tensor::build(attend)
     }
 
     /// The output for positions `[n, l, width]` that follow those in the cache,
@@ -110,12 +153,11 @@ impl MultiheadAttention {
             let [_, length, _] = x.dims::<3>()?;
             let start = cache.room(site, x, length)?;
             let [q, k, v] = self.parts(x, x, Some(&start));
-            let (k, v) = cache.append(site, &k, &v, &start)?;
-            let read = cache.extent_read();
-            let [k, v] = [k, v].map(|held| held.narrow(2, 0, read));
-            let mask = visible(&start, length, read, self.opts.causal);
-            let y = q.scaled_dot_product_attention(&k, &v, self.scores().mask(&mask));
-            Ok(self.out_proj.forward(&joined(&y)))
+            let (k, v) = cache.append_at(site, &k, &v, &start)?;
+            let at = Positions { queries: length, keys: k.dims::<4>()?[2], start: Some(&start) };
+            let mut opts = self.scores();
+            opts.mask = self.limits().with(site, &q, at, None)?;
+            Ok(self.out_proj.forward(&joined(&q.scaled_dot_product_attention(&k, &v, opts))))
         };
         Tensor::build(attend)
     }
@@ -124,7 +166,7 @@ impl MultiheadAttention {
     /// sequences of up to `capacity` positions.
     #[track_caller]
     pub fn cache(&self, batch: usize, capacity: usize) -> KvCache {
-        let heads = self.opts.kv_heads.unwrap_or(self.heads);
+        let heads = self.kv_heads();
         let weight = &self.k_proj.weight;
         let width = weight.shape().first().copied().unwrap_or(0) / heads.max(1);
         KvCache::new([batch, heads, capacity, width], (weight.device(), weight.dtype()))
@@ -137,14 +179,26 @@ impl MultiheadAttention {
         if let Err(invalid) = self.fits(site, x) {
             return [invalid.clone(), invalid.clone(), invalid];
         }
-        let kv_heads = self.opts.kv_heads.unwrap_or(self.heads);
-        let q = split(&self.q_proj.forward(x), self.heads);
-        let k = split(&self.k_proj.forward(memory), kv_heads);
-        let v = split(&self.v_proj.forward(memory), kv_heads);
-        match self.opts.rotary {
-            Some(base) => [rotated(&q, base, start), rotated(&k, base, start), v],
+        let normalized = |x: Tensor, norm: &Option<RMSNorm>| match norm {
+            Some(norm) => norm.forward(&x),
+            None => x,
+        };
+        let q = normalized(split(&self.q_proj.forward(x), self.heads), &self.q_norm);
+        let k = normalized(split(&self.k_proj.forward(memory), self.kv_heads()), &self.k_norm);
+        let v = split(&self.v_proj.forward(memory), self.kv_heads());
+        match &self.opts.rotary {
+            Some(rotary) => [rotary.turn(&q, start), rotary.turn(&k, start), v],
             None => [q, k, v],
         }
+    }
+
+    fn kv_heads(&self) -> usize {
+        self.opts.kv_heads.unwrap_or(self.heads)
+    }
+
+    fn limits(&self) -> PositionMask {
+        let AttentionLayerOpts { causal, window, alibi, .. } = self.opts;
+        PositionMask { causal, window, alibi: alibi.then_some(self.heads) }
     }
 
     /// Whether heads have channels as they must; else what is wrong.
@@ -157,7 +211,7 @@ impl MultiheadAttention {
             return wrong(format!("heads that divide {width} channels"), format!("{} heads", self.heads));
         }
         let each = width / self.heads;
-        if self.opts.rotary.is_some() && !each.is_multiple_of(2) {
+        if self.opts.rotary.as_ref().is_some_and(|rotary| rotary.width.is_none()) && !each.is_multiple_of(2) {
             let expected = "an even number of channels in a head, to turn pairs of them";
             return wrong(expected.into(), format!("{each} channels"));
         }
@@ -165,8 +219,9 @@ impl MultiheadAttention {
     }
 
     fn scores(&self) -> AttentionOpts {
-        let kv_heads = self.opts.kv_heads.unwrap_or(self.heads);
-        AttentionOpts::default().enable_gqa(kv_heads != self.heads)
+        let AttentionLayerOpts { softcap, scale, .. } = self.opts;
+        let opts = AttentionOpts::default().enable_gqa(self.kv_heads() != self.heads);
+        AttentionOpts { softcap, scale, ..opts }
     }
 }
 
@@ -190,41 +245,4 @@ fn split(x: &Tensor, heads: usize) -> Tensor {
 fn joined(x: &Tensor) -> Tensor {
     let join = |[n, heads, l, e]: [usize; 4]| x.transpose(1, 2).reshape([n, l, heads * e]);
     CallSite::here("attention").build(&[x], || x.dims().map(join))
-}
-
-/// The halves of each head's channels as planes, turned by the position, from
-/// `start` or 0 on, times the plane's frequency.
-#[track_caller]
-fn rotated(x: &Tensor, base: f64, start: Option<&Tensor>) -> Tensor {
-    let turn = |[_, _, length, width]: [usize; 4]| -> Result<Tensor> {
-        let place = (x.device(), x.dtype().compute());
-        let positions = Tensor::arange(0, length as i64, 1, place).unsqueeze(1);
-        let positions = start.map_or(positions.clone(), |start| positions + start.to_dtype(place.1));
-        let planes = Tensor::arange(0, (width / 2) as i64, 1, place);
-        let angles = positions * (planes * (-2.0 * base.ln() / width as f64)).exp();
-        let (cos, sin) = (angles.cos().to_dtype(x.dtype()), angles.sin().to_dtype(x.dtype()));
-        let halves = x.chunk(2, -1);
-        let [a, b] = &halves[..] else { return Ok(halves[0].clone()) };
-        Ok(Tensor::cat(&[a * &cos - b * &sin, b * cos + a * sin], -1))
-    };
-    CallSite::here("attention").build(&[x], || turn(x.dims()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Tensor, rotated};
-    use crate::tensor::testing::{pattern, values};
-
-    #[test]
-    fn turned_queries_and_keys_meet_at_their_distance() {
-        // One query and one key, each at all of six positions.
-        let (q, k) = (pattern(&[1, 1, 1, 4], 3), pattern(&[1, 1, 1, 4], 8));
-        let turned = |x: Tensor| rotated(&x.expand([1, 1, 6, 4]), 1e4, None);
-        let (q, k) = (turned(q), turned(k));
-        let scores = values(&q.matmul(&k.transpose(-1, -2)));
-        for (i, j) in [(2, 1), (4, 3), (5, 4)] {
-            assert!((scores[i * 6 + j] - scores[6]).abs() < 1e-5, "{scores:?}");
-        }
-        assert!((scores[6] - scores[0]).abs() > 1e-3 && (scores[1] - scores[6]).abs() > 1e-3, "{scores:?}");
-    }
 }

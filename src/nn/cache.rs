@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::base::{DType, Result};
 use crate::ir::Node;
+use crate::nn::attention_mask::{PositionMask, Positions};
 use crate::tensor::compose::CallSite;
 use crate::tensor::slice_update::written_at;
 use crate::tensor::var::Var;
@@ -40,6 +41,12 @@ impl Lengths {
         self.latest.iter().rev().find(|(node, _)| is_held(node)).map_or(self.first, |(_, length)| *length)
     }
 
+    /// What falls back later falls back to no more than so many.
+    fn truncate(&mut self, length: usize) {
+        self.first = self.first.min(length);
+        self.latest.iter_mut().for_each(|(_, held)| *held = (*held).min(length));
+    }
+
     fn add(&mut self, keys: &Tensor, length: usize) {
         // What is computed is never fallen back from.
         let computed =
@@ -52,12 +59,119 @@ impl Lengths {
     }
 }
 
+/// What a [`KvCache`] holds after an append.
+#[derive(Clone, Debug)]
+pub struct CachedKeys {
+    /// Keys, `[n, heads, s, e]`: all that are there, and up to a quarter more that are not, so that few
+    /// plans serve all lengths.
+    pub keys: Tensor,
+    /// Values, of the same shape.
+    pub values: Tensor,
+    /// Where the appended positions may look, `Bool` `[l, s]`: at themselves and what was there before.
+    pub mask: Tensor,
+}
+
 impl KvCache {
+    /// An empty cache of `[n, heads, capacity, e]`: n sequences of up to `capacity` positions. Keys and
+    /// values are kept in the type of `place`, and read in that of what was appended.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::KvCache;
+    /// let cache = KvCache::new([1, 2, 16, 4], (Device::cpu(), DType::F16));
+    /// assert_eq!((cache.len(), cache.capacity()), (0, 16));
+    /// ```
     #[track_caller]
-    pub(super) fn new(shape: [usize; 4], place: impl Into<Place>) -> KvCache {
+    pub fn new(shape: [usize; 4], place: impl Into<Place>) -> KvCache {
         let place = place.into();
         let zeros = || Var::new(Tensor::zeros(shape, place));
         KvCache { keys: zeros(), values: zeros(), lengths: Mutex::default() }
+    }
+
+    /// Adds keys and values, `[n, heads, l, e]`, and gives all, for an attention of your own. Writing costs
+    /// what is written, unless somebody else holds what was there ([`fork`](Self::fork)).
+    ///
+    /// # Errors
+    /// Keys or values that do not fit, with the cache as it was.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::KvCache;
+    /// let cache = KvCache::new([1, 1, 8, 2], ());
+    /// let (q, k, v) = (Tensor::ones([1, 1, 3, 2], ()), Tensor::ones([1, 1, 3, 2], ()), Tensor::ones([1, 1, 3, 2], ()));
+    /// let held = cache.append(&k, &v)?;
+    /// let y = q.scaled_dot_product_attention(&held.keys, &held.values, AttentionOpts::default().mask(&held.mask));
+    /// assert_eq!((cache.len(), y.sum(..).item::<f32>()?), (3, 6.0));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn append(&self, keys: &Tensor, values: &Tensor) -> Result<CachedKeys> {
+        let site = CallSite::here("append");
+        let length = keys.dims::<4>()?[2];
+        let start = self.room(site, keys, length)?;
+        let (keys, values) = self.append_at(site, keys, values, &start)?;
+        let at = Positions { queries: length, keys: keys.dims::<4>()?[2], start: Some(&start) };
+        let causal = PositionMask { causal: true, ..PositionMask::default() };
+        match causal.with(site, &keys, at, None)? {
+            Some(mask) => Ok(CachedKeys { keys, values, mask }),
+            None => Err(site.error("a causal mask", "none", &[&keys])),
+        }
+    }
+
+    /// How many positions there are, as a rank-0 integer tensor for [`Rotary::turn`](crate::nn::Rotary::turn):
+    /// an argument of plans, so that no position needs one of its own.
+    ///
+    /// # Examples
+    /// ```
+    /// # use kiln::nn::KvCache;
+    /// assert_eq!(KvCache::new([1, 1, 8, 2], ()).position().item::<i64>()?, 0);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn position(&self) -> Tensor {
+        CallSite::here("position").argument(self.len() as i64, DType::I64, self.keys.get().device())
+    }
+
+    /// Forgets all positions but the first `length`, as if the others had not been added: what a rejected
+    /// draft or a new end of a common beginning needs. Nothing is copied.
+    ///
+    /// # Examples
+    /// ```
+    /// # use kiln::nn::KvCache;
+    /// # use kiln::tensor::Tensor;
+    /// let cache = KvCache::new([1, 1, 8, 2], ());
+    /// cache.append(&Tensor::ones([1, 1, 5, 2], ()), &Tensor::ones([1, 1, 5, 2], ()))?;
+    /// cache.truncate(2);
+    /// assert_eq!(cache.len(), 2);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    pub fn truncate(&self, length: usize) {
+        self.lengths().truncate(length);
+    }
+
+    /// A cache that begins with the same positions. They share memory until one of the two is appended
+    /// to, which copies.
+    ///
+    /// # Examples
+    /// ```
+    /// # use kiln::nn::KvCache;
+    /// # use kiln::tensor::Tensor;
+    /// let cache = KvCache::new([1, 1, 8, 2], ());
+    /// let position = Tensor::ones([1, 1, 1, 2], ());
+    /// cache.append(&position, &position)?;
+    /// let other = cache.fork();
+    /// other.append(&position, &position)?;
+    /// assert_eq!((cache.len(), other.len()), (1, 2));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[must_use]
+    pub fn fork(&self) -> KvCache {
+        let first = self.len();
+        let held = |var: &Var| Var::new(var.get());
+        let lengths = Mutex::new(Lengths { first, latest: Vec::new() });
+        KvCache { keys: held(&self.keys), values: held(&self.values), lengths }
     }
 
     /// Number of positions.
@@ -99,11 +213,11 @@ impl KvCache {
         Ok(site.argument(length as i64, DType::I64, x.device()))
     }
 
-    /// All keys and values, with new ones `[n, heads, l, e]` from `start` on.
+    /// The keys and values that are there, with new ones `[n, heads, l, e]` from `start` on.
     ///
     /// # Errors
     /// Keys or values that do not fit. The cache is then as it was.
-    pub(super) fn append(
+    pub(super) fn append_at(
         &self,
         site: CallSite,
         keys: &Tensor,
@@ -112,19 +226,29 @@ impl KvCache {
     ) -> Result<(Tensor, Tensor)> {
         let (count, length) = (keys.dims::<4>()?[2], self.len());
         let with = |held: &Var, new: &Tensor| -> Result<Tensor> {
-            let all = written_at(site, &held.get(), 2, start, new);
-            all.check().map(|_| all)
+            let held = held.get();
+            let [_, heads, _, width] = held.dims::<4>()?;
+            let fits = new.shape()[..] == [held.shape()[0], heads, count, width];
+            if !fits {
+                let expected = format!("[{}, {heads}, {count}, {width}]", held.shape()[0]);
+                return Err(site.error(expected, new.shape().to_string(), &[new]));
+            }
+            let all = written_at(site, &held, 2, start, &new.to_dtype(held.dtype()));
+            all.check().map(|()| all)
         };
+        let dtype = keys.dtype();
         let (keys, values) = (with(&self.keys, keys)?, with(&self.values, values)?);
         self.keys.set(keys.clone())?;
         self.values.set(values.clone())?;
         self.lengths().add(&keys, length + count);
+        let read = self.extent_read();
+        let [keys, values] = [keys, values].map(|all| all.narrow(2, 0, read).to_dtype(dtype));
         Ok((keys, values))
     }
 
-    /// The first positions that a pass reads: those that are there, and up to a quarter more, so that few
+    /// How many positions a pass reads: those that are there, and up to a quarter more, so that few
     /// plans serve all lengths.
-    pub(super) fn extent_read(&self) -> usize {
+    fn extent_read(&self) -> usize {
         let length = self.len().max(LEAST_READ);
         let step = (length.next_power_of_two() / 8).max(LEAST_READ);
         length.next_multiple_of(step).min(self.capacity())
@@ -133,16 +257,3 @@ impl KvCache {
 
 /// Positions that a pass reads at least, if the cache has room for them.
 const LEAST_READ: usize = 64;
-
-/// Where `count` positions from `start` on look among the first `read` of a cache: `[count, read]`. At all
-/// that are there, or at those before and themselves.
-pub(super) fn visible(start: &Tensor, count: usize, read: usize, causal: bool) -> Tensor {
-    let place = (start.device(), DType::I64);
-    let all = Tensor::arange(0, read as i64, 1, place).unsqueeze(0);
-    let last = if causal {
-        Tensor::arange(0, count as i64, 1, place).unsqueeze(1)
-    } else {
-        Tensor::full([count, 1], count as i64 - 1, place)
-    };
-    all.le(&(last + start))
-}

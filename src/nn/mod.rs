@@ -8,9 +8,11 @@
 
 pub mod activation;
 pub mod attention;
+mod attention_mask;
 pub mod cache;
 pub mod conv;
 pub mod dropout;
+pub mod generate;
 pub mod init;
 pub mod linear;
 pub mod module;
@@ -18,6 +20,8 @@ pub mod norm;
 pub mod param;
 pub mod pool;
 pub mod recurrent;
+pub mod rotary;
+pub mod sampling;
 pub mod sequential;
 pub mod transformer;
 pub mod tree;
@@ -28,9 +32,10 @@ pub use activation::{
     Softshrink, Softsign, Tanh, Tanhshrink,
 };
 pub use attention::{AttentionInput, AttentionLayerOpts, MultiheadAttention};
-pub use cache::KvCache;
+pub use cache::{CachedKeys, KvCache};
 pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dropout::Dropout;
+pub use generate::{GenerateOpts, StopText, Tokens, generate};
 pub use linear::{Bilinear, Embedding, Linear};
 pub use module::{Found, Layer, Module, ModuleExt, Part, Visitor};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm};
@@ -40,6 +45,8 @@ pub use pool::{
     AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
 };
 pub use recurrent::{Gru, Lstm, Rnn};
+pub use rotary::{Rotary, RotaryScaling};
+pub use sampling::Sampling;
 pub use sequential::Sequential;
 pub use transformer::{TransformerDecoderLayer, TransformerEncoderLayer, TransformerOpts};
 pub use tree::Tree;

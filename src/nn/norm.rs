@@ -13,27 +13,49 @@ pub struct LayerNorm {
     /// Of the normalized shape; starts as ones.
     pub weight: Param,
     /// Of the normalized shape; starts as zeros.
-    pub bias: Param,
+    pub bias: Option<Param>,
     shape: Shape,
     eps: f64,
 }
 module!(LayerNorm { weight, bias; skip shape, eps });
 
 impl LayerNorm {
-    /// Over last axes of extents `shape`; `eps` is 1e-5.
+    /// Over last axes of extents `shape`; [`eps`](Self::eps) is 1e-5.
     #[track_caller]
     pub fn new(shape: impl Into<Shape>, place: impl Into<Place>) -> LayerNorm {
         let (shape, place) = (shape.into(), place.into());
         let weight = Param::new(Tensor::ones(shape.clone(), place));
         let bias = Param::new(Tensor::zeros(shape.clone(), place));
-        LayerNorm { weight, bias, shape, eps: 1e-5 }
+        LayerNorm { weight, bias: Some(bias), shape, eps: 1e-5 }
+    }
+
+    /// Adds so much to the variance.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{Layer, LayerNorm};
+    /// let y = LayerNorm::new([2], ()).eps(3.0).forward(&Tensor::from([-1.0f32, 1.0]));
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[must_use]
+    pub fn eps(self, eps: f64) -> LayerNorm {
+        LayerNorm { eps, ..self }
+    }
+
+    /// Adds no bias. PyTorch: `bias=False`.
+    #[must_use]
+    pub fn without_bias(self) -> LayerNorm {
+        LayerNorm { bias: None, ..self }
     }
 }
 
 impl Layer for LayerNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        let opts = NormOpts::default().weight(&self.weight.get()).bias(&self.bias.get()).eps(self.eps);
+        let mut opts = NormOpts::default().weight(&self.weight.get()).eps(self.eps);
+        opts.bias = self.bias.as_ref().map(Param::get);
         x.layer_norm(self.shape.clone(), opts)
     }
 }
@@ -44,22 +66,59 @@ pub struct RMSNorm {
     /// Of the normalized shape; starts as ones.
     pub weight: Param,
     shape: Shape,
+    eps: Option<f64>,
+    offset: f64,
 }
-module!(RMSNorm { weight; skip shape });
+module!(RMSNorm { weight; skip shape, eps, offset });
 
 impl RMSNorm {
-    /// Over last axes of extents `shape`.
+    /// Over last axes of extents `shape`; [`eps`](Self::eps) is the machine epsilon of the input's type,
+    /// as in PyTorch. Models state their own.
     #[track_caller]
     pub fn new(shape: impl Into<Shape>, place: impl Into<Place>) -> RMSNorm {
         let shape = shape.into();
-        RMSNorm { weight: Param::new(Tensor::ones(shape.clone(), place)), shape }
+        RMSNorm { weight: Param::new(Tensor::ones(shape.clone(), place)), shape, eps: None, offset: 0.0 }
+    }
+
+    /// Adds so much to the mean of squares: Llama's `rms_norm_eps`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{Layer, RMSNorm};
+    /// let y = RMSNorm::new([2], ()).eps(3.0).forward(&Tensor::from([-1.0f32, 1.0]));
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[must_use]
+    pub fn eps(self, eps: f64) -> RMSNorm {
+        RMSNorm { eps: Some(eps), ..self }
+    }
+
+    /// Multiplies by the weight plus so much: 1 for Gemma, whose weights are stored less 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{Layer, RMSNorm};
+    /// let y = RMSNorm::new([2], ()).offset(1.0).eps(0.0).forward(&Tensor::from([-1.0f32, 1.0]));
+    /// assert_eq!(y.to_vec::<f32>()?, [-2.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[must_use]
+    pub fn offset(self, offset: f64) -> RMSNorm {
+        RMSNorm { offset, ..self }
     }
 }
 
 impl Layer for RMSNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        x.rms_norm(self.shape.clone(), NormOpts::default().weight(&self.weight.get()))
+        let weight = self.weight.get();
+        let weight = if self.offset == 0.0 { weight } else { weight + self.offset };
+        let mut opts = NormOpts::default().weight(&weight);
+        opts.eps = self.eps;
+        x.rms_norm(self.shape.clone(), opts)
     }
 }
 
@@ -71,37 +130,51 @@ pub struct GroupNorm {
     /// `[c]`; starts as zeros.
     pub bias: Param,
     groups: usize,
+    eps: f64,
 }
-module!(GroupNorm { weight, bias; skip groups });
+module!(GroupNorm { weight, bias; skip groups, eps });
 
 impl GroupNorm {
-    /// `channels` in `groups` equal groups.
+    /// `channels` in `groups` equal groups; [`eps`](Self::eps) is 1e-5.
     #[track_caller]
     pub fn new(groups: usize, channels: usize, place: impl Into<Place>) -> GroupNorm {
         let place = place.into();
         let weight = Param::new(Tensor::ones([channels], place));
-        GroupNorm { weight, bias: Param::new(Tensor::zeros([channels], place)), groups }
+        GroupNorm { weight, bias: Param::new(Tensor::zeros([channels], place)), groups, eps: 1e-5 }
+    }
+
+    /// Adds so much to the variance.
+    #[must_use]
+    pub fn eps(self, eps: f64) -> GroupNorm {
+        GroupNorm { eps, ..self }
     }
 }
 
 impl Layer for GroupNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        let opts = NormOpts::default().weight(&self.weight.get()).bias(&self.bias.get());
+        let opts = NormOpts::default().weight(&self.weight.get()).bias(&self.bias.get()).eps(self.eps);
         x.group_norm(self.groups, opts)
     }
 }
 
 /// Normalization of `[n, c, ..]` over the axes after the channels, of each
 /// sample by itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct InstanceNorm {
     /// `[c]`; starts as ones.
     pub weight: Option<Param>,
     /// `[c]`; starts as zeros.
     pub bias: Option<Param>,
+    eps: f64,
 }
-module!(InstanceNorm { weight, bias });
+module!(InstanceNorm { weight, bias; skip eps });
+
+impl Default for InstanceNorm {
+    fn default() -> InstanceNorm {
+        InstanceNorm { weight: None, bias: None, eps: 1e-5 }
+    }
+}
 
 impl InstanceNorm {
     /// Without parameters, as PyTorch's by default; of any number of channels.
@@ -113,14 +186,20 @@ impl InstanceNorm {
     pub fn affine(channels: usize, place: impl Into<Place>) -> InstanceNorm {
         let place = place.into();
         let weight = Some(Param::new(Tensor::ones([channels], place)));
-        InstanceNorm { weight, bias: Some(Param::new(Tensor::zeros([channels], place))) }
+        InstanceNorm { weight, bias: Some(Param::new(Tensor::zeros([channels], place))), eps: 1e-5 }
+    }
+
+    /// Adds so much to the variance (1e-5).
+    #[must_use]
+    pub fn eps(self, eps: f64) -> InstanceNorm {
+        InstanceNorm { eps, ..self }
     }
 }
 
 impl Layer for InstanceNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        let mut opts = RunningNormOpts::training();
+        let mut opts = RunningNormOpts::training().eps(self.eps);
         (opts.weight, opts.bias) = (self.weight.as_ref().map(Param::get), self.bias.as_ref().map(Param::get));
         x.instance_norm(opts)
     }
@@ -141,11 +220,12 @@ pub struct BatchNorm {
     pub running_var: Buffer,
     training: Training,
     momentum: f64,
+    eps: f64,
 }
-module!(BatchNorm { weight, bias, running_mean, running_var, training; skip momentum });
+module!(BatchNorm { weight, bias, running_mean, running_var, training; skip momentum, eps });
 
 impl BatchNorm {
-    /// The running statistics move by a tenth.
+    /// [`momentum`](Self::momentum) is 0.1 and [`eps`](Self::eps) 1e-5.
     #[track_caller]
     pub fn new(channels: usize, place: impl Into<Place>) -> BatchNorm {
         let place = place.into();
@@ -158,7 +238,20 @@ impl BatchNorm {
             running_var: Buffer::new(ones()),
             training: Training::default(),
             momentum: 0.1,
+            eps: 1e-5,
         }
+    }
+
+    /// Running statistics move by this share of the way to the batch's.
+    #[must_use]
+    pub fn momentum(self, momentum: f64) -> BatchNorm {
+        BatchNorm { momentum, ..self }
+    }
+
+    /// Adds so much to the variance.
+    #[must_use]
+    pub fn eps(self, eps: f64) -> BatchNorm {
+        BatchNorm { eps, ..self }
     }
 
     fn update(&self, x: &Tensor) -> Result<()> {
@@ -179,6 +272,7 @@ impl Layer for BatchNorm {
             .running_var(&self.running_var.get())
             .weight(&self.weight.get())
             .bias(&self.bias.get())
+            .eps(self.eps)
             .input_stats(training);
         let y = x.batch_norm(opts);
         if training && y.check().is_ok() {

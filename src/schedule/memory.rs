@@ -79,9 +79,11 @@ impl MemoryPlan {
         else {
             return false;
         };
-        // The plan lets it take the memory over only where each element is read where it is written.
-        let copies = matches!(graph.node(*output).op, Op::Copy(_));
-        copies && kernel.scatter.is_none() && self.results[*number as usize].donated == Some(*param)
+        let [store] = &kernel.stores[..] else { return false };
+        let Expr::Load(_, access) = kernel.expr(store.value) else { return false };
+        let same = access.affine == store.address && access.dynamic.is_empty() && access.guard.is_always();
+        same && store.dtype == graph.ty(*input).dtype
+            && self.results[*number as usize].donated == Some(*param)
     }
 }
 

@@ -31,6 +31,8 @@ options! {
         scale: Option<f64> = None, f64 => Some;
         /// Let several heads of the query share one of the keys and values.
         enable_gqa: bool = false;
+        /// Bound of the scores before masks: `softcap * tanh(score / softcap)`; none if `None`.
+        softcap: Option<f64> = None, f64 => Some;
     }
 }
 
@@ -70,6 +72,10 @@ fn attention(site: CallSite, q: &Tensor, k: &Tensor, v: &Tensor, opts: &Attentio
         ("gqa", Scalar::Bool(opts.enable_gqa)),
     ];
     let operands = aligned(site, [q, k, v], opts.enable_gqa);
+    if opts.softcap.is_some() {
+        // No template bounds scores.
+        return Ok(attend(site, &operands[0], &operands[1], &operands[2], opts, scale));
+    }
     let inputs: Vec<Tensor> = operands.iter().chain(&opts.mask).cloned().collect();
     let inner = CallSite { name: BuiltIn::Attention.name(), span: site.span };
     let body = |inputs: &[Tensor]| {
@@ -188,6 +194,10 @@ fn scores(site: CallSite, q: &Tensor, k: &Tensor, opts: &AttentionOpts, scale: f
     let (queries, keys) = (heads.split(site, &wide(q)), heads.lead(site, &wide(k)));
     let turned = site.transpose(&keys, keys.rank() - 2, keys.rank() - 1);
     let scores = matmul(site, &site.mul(queries, scale), &turned);
+    let scores = match opts.softcap {
+        Some(cap) => site.mul(site.unary(AluOp::Tanh, &site.div(scores, cap)), cap),
+        None => scores,
+    };
     let mask = opts.mask.as_ref().map(|mask| heads.split(site, mask));
     masked(site, scores, mask.as_ref(), opts.causal)
 }

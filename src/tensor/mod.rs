@@ -52,6 +52,7 @@ pub mod matrix_function;
 pub mod moments;
 pub mod movement;
 pub mod multihead;
+pub mod multinomial;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 pub mod norm;

@@ -1,0 +1,219 @@
+//! Rotary embedding of positions.
+
+use std::f64::consts::TAU;
+
+use crate::base::{DType, Device, Result};
+use crate::tensor::Tensor;
+use crate::tensor::compose::CallSite;
+use crate::tensor::options::options;
+use crate::tensor::slicing::Ellipsis;
+
+options! {
+    /// How queries and keys are turned by their positions (Su et al. 2021): planes of two channels, each
+    /// by the position times its frequency.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{Rotary, RotaryScaling};
+    /// let rotary = Rotary::from(5e5).scaling(RotaryScaling::Linear { factor: 2.0 });
+    /// let x = Tensor::ones([1, 1, 3, 4], ());
+    /// // Position 2 is turned as far as position 1 is without scaling.
+    /// let (y, plain) = (rotary.turn(&x, None), Rotary::from(5e5).turn(&x, None));
+    /// let (y, plain) = (y.i((0, 0, 2)).to_vec::<f32>()?, plain.i((0, 0, 1)).to_vec::<f32>()?);
+    /// assert!(y.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-6));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    Rotary {
+        /// Base of the wave lengths (10,000).
+        base: f64 = 1e4;
+        /// Channels of each head that are turned, an even number; all of them if `None`. PyTorch's
+        /// models call its share `partial_rotary_factor`.
+        width: Option<usize> = None, usize => Some;
+        /// Planes are neighbouring channels, as in GPT-J and the first Llama, instead of channels half a
+        /// head apart, as in GPT-NeoX and `transformers` (false).
+        interleaved: bool = false;
+        /// What fits longer contexts (nothing).
+        scaling: RotaryScaling = RotaryScaling::None;
+    }
+}
+
+/// How frequencies change so that a model serves longer contexts than it was trained with.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum RotaryScaling {
+    /// They stay.
+    #[default]
+    None,
+    /// All are divided by the factor (Chen et al. 2023).
+    Linear {
+        /// Times the trained length.
+        factor: f64,
+    },
+    /// The base grows so that the slowest is divided by the factor, the fastest not at all.
+    Ntk {
+        /// Times the trained length.
+        factor: f64,
+    },
+    /// As in Llama 3: waves longer than `original / low` are divided by the factor, those shorter than
+    /// `original / high` stay, and between them it passes over.
+    Llama3 {
+        /// Times the trained length.
+        factor: f64,
+        /// `low_freq_factor`.
+        low: f64,
+        /// `high_freq_factor`.
+        high: f64,
+        /// The trained length.
+        original: f64,
+    },
+    /// YaRN (Peng et al. 2023): waves that turn fewer than `slow` times in the trained length are divided
+    /// by the factor, those that turn more than `fast` times stay, and scores are sharpened.
+    Yarn {
+        /// Times the trained length.
+        factor: f64,
+        /// `beta_fast`, commonly 32.
+        fast: f64,
+        /// `beta_slow`, commonly 1.
+        slow: f64,
+        /// The trained length.
+        original: f64,
+    },
+}
+
+impl From<f64> for Rotary {
+    /// With this base and all else as by default.
+    fn from(base: f64) -> Rotary {
+        Rotary::default().base(base)
+    }
+}
+
+impl Rotary {
+    /// `x`, `[.., l, e]`, turned by the positions from `start` on, a rank-0 integer tensor, or from 0.
+    ///
+    /// Invalid where fewer channels are there than are turned, or their number is odd.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::Rotary;
+    /// let x = Tensor::from([[1.0f32, 0.0], [1.0, 0.0]]);
+    /// let y = Rotary::default().turn(&x, None).to_vec::<f32>()?;
+    /// assert!((y[2] - 1f32.cos()).abs() < 1e-6 && (y[3] - 1f32.sin()).abs() < 1e-6);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn turn(&self, x: &Tensor, start: Option<&Tensor>) -> Tensor {
+        let site = CallSite::here("rotary");
+        site.build(&[x], || self.turned(site, x, start))
+    }
+
+    fn turned(&self, site: CallSite, x: &Tensor, start: Option<&Tensor>) -> Result<Tensor> {
+        let shape = x.shape();
+        let [.., length, channels] = shape[..] else {
+            return Err(site.error("positions and channels", shape.to_string(), &[x]));
+        };
+        let width = self.width.unwrap_or(channels);
+        if width > channels || !width.is_multiple_of(2) {
+            let expected = format!("an even number of {channels} channels, to turn planes of two");
+            return Err(site.error(expected, format!("{width} channels"), &[x]));
+        }
+        let [cos, sin] = self.factors(x, length, width, start);
+        if width == channels {
+            return Ok(self.planes_turned(x, &cos, &sin));
+        }
+        let y = self.planes_turned(&x.narrow(-1, 0, width), &cos, &sin);
+        Ok(Tensor::cat(&[&y, &x.narrow(-1, width as i64, channels - width)], -1))
+    }
+
+    /// Cosines and sines of the angles, `[l, width / 2]`.
+    fn factors(&self, x: &Tensor, length: usize, width: usize, start: Option<&Tensor>) -> [Tensor; 2] {
+        let place = (x.device(), x.dtype().compute());
+        let positions = Tensor::arange(0, length as i64, 1, place).unsqueeze(1);
+        let positions = start.map_or(positions.clone(), |start| positions + start.to_dtype(place.1));
+        let angles = positions * self.frequencies(width, place);
+        [angles.cos(), angles.sin()].map(|y| self.sharpened(y).to_dtype(x.dtype()))
+    }
+
+    /// Angles from one position to the next, by plane: `[width / 2]`.
+    fn frequencies(&self, width: usize, place: (Device, DType)) -> Tensor {
+        let planes = Tensor::arange(0, (width / 2) as i64, 1, place);
+        let base = match self.scaling {
+            RotaryScaling::Ntk { factor } if width > 2 => {
+                self.base * factor.powf(width as f64 / (width as f64 - 2.0))
+            }
+            RotaryScaling::None
+            | RotaryScaling::Linear { .. }
+            | RotaryScaling::Ntk { .. }
+            | RotaryScaling::Llama3 { .. }
+            | RotaryScaling::Yarn { .. } => self.base,
+        };
+        let plain = (&planes * (-2.0 * base.ln() / width as f64)).exp();
+        match self.scaling {
+            RotaryScaling::None | RotaryScaling::Ntk { .. } => plain,
+            RotaryScaling::Linear { factor } => plain / factor,
+            RotaryScaling::Llama3 { factor, low, high, original } => {
+                let kept = ((&plain * (original / TAU) - low) / (high - low)).clamp(0.0, 1.0);
+                passed_over(&plain, &kept, factor)
+            }
+            RotaryScaling::Yarn { factor, fast, slow, original } => {
+                let plane_of =
+                    |turns: f64| width as f64 * (original / (turns * TAU)).ln() / (2.0 * self.base.ln());
+                let first = plane_of(fast).floor().max(0.0);
+                let last = plane_of(slow).ceil().min(width as f64 - 1.0);
+                let span = if first == last { 1e-3 } else { last - first };
+                let kept = 1.0 - ((planes - first) / span).clamp(0.0, 1.0);
+                passed_over(&plain, &kept, factor)
+            }
+        }
+    }
+
+    /// YaRN's queries and keys are longer by the root of the scores' factor.
+    fn sharpened(&self, x: Tensor) -> Tensor {
+        match self.scaling {
+            RotaryScaling::Yarn { factor, .. } if factor > 1.0 => x * (0.1 * factor.ln() + 1.0),
+            RotaryScaling::None
+            | RotaryScaling::Linear { .. }
+            | RotaryScaling::Ntk { .. }
+            | RotaryScaling::Llama3 { .. }
+            | RotaryScaling::Yarn { .. } => x,
+        }
+    }
+
+    fn planes_turned(&self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Tensor {
+        let both = |a: &Tensor, b: &Tensor| [a * cos - b * sin, b * cos + a * sin];
+        if self.interleaved {
+            let planes = x.unflatten(-1, &[-1, 2]);
+            let [a, b] = both(&planes.i((Ellipsis, 0)), &planes.i((Ellipsis, 1)));
+            return Tensor::stack(&[&a, &b], -1).flatten(-2, -1);
+        }
+        let halves = x.chunk(2, -1);
+        let [a, b] = &halves[..] else { return halves[0].clone() };
+        let [a, b] = both(a, b);
+        Tensor::cat(&[&a, &b], -1)
+    }
+}
+
+/// Frequencies of which a share is kept, and the rest divided by a factor.
+fn passed_over(plain: &Tensor, kept: &Tensor, factor: f64) -> Tensor {
+    plain * (kept + (1.0 - kept) / factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::{pattern, values};
+
+    #[test]
+    fn turned_queries_and_keys_meet_at_their_distance() {
+        // One query and one key, each at all of six positions.
+        let (q, k) = (pattern(&[1, 1, 1, 4], 3), pattern(&[1, 1, 1, 4], 8));
+        let turned = |x: Tensor| Rotary::default().turn(&x.expand([1, 1, 6, 4]), None);
+        let (q, k) = (turned(q), turned(k));
+        let scores = values(&q.matmul(&k.transpose(-1, -2)));
+        for (i, j) in [(2, 1), (4, 3), (5, 4)] {
+            assert!((scores[i * 6 + j] - scores[6]).abs() < 1e-5, "{scores:?}");
+        }
+        assert!((scores[6] - scores[0]).abs() > 1e-3 && (scores[1] - scores[6]).abs() > 1e-3, "{scores:?}");
+    }
+}
