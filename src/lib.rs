@@ -72,9 +72,9 @@ pub mod unstable {
 
 pub use base::error::{LiveTensor, OpError};
 pub use base::{
-    DType, Device, DeviceKind, Dims, Direction, Element, Error, Precision, Result, Scalar, Shape, Span,
-    StateProblem, WrongStep, float32_matmul_precision, is_deterministic, set_benchmark, set_deterministic,
-    set_float32_matmul_precision,
+    DType, Device, DeviceKind, Dims, Direction, Element, Error, Float16Rounding, Precision, Result, Scalar,
+    Shape, Span, StateProblem, WrongStep, float16_rounding, float32_matmul_precision, is_deterministic,
+    set_benchmark, set_deterministic, set_float16_rounding, set_float32_matmul_precision,
 };
 pub use grad::{
     GradMode, GradOpts, checkpoint, checkpoint_many, custom_grad, enable_grad, grad, grad_with,

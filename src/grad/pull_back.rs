@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::base::{OpName, Result};
+use crate::base::{DType, OpName, Result};
 use crate::grad::control;
 use crate::grad::vjp::{VjpContext, vjp};
 use crate::ir::collect::NodeMap;
 use crate::ir::{Node, Op};
-use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
+use crate::tensor::{Tensor, rounded};
 
 /// The cotangent of a source.
 #[derive(Clone, Debug)]
@@ -203,5 +203,28 @@ fn through(node: &Arc<Node>, cotangent: &Tensor, needs: &[bool]) -> Result<Vec<O
     let operands: Vec<Tensor> = node.history().iter().cloned().map(Tensor::from_node).collect();
     let output = Tensor::from_node(node.clone());
     let site = CallSite { name: OpName::GRADIENT, span: node.span() };
-    vjp(node.op(), &VjpContext { site, x: &operands, y: &output, g: cotangent, needs })
+    let context = VjpContext { site, x: &operands, y: &output, g: cotangent, needs };
+    if rounded::wanted(node.ty().dtype) { in_32_bits(node.op(), &context) } else { vjp(node.op(), &context) }
+}
+
+/// The cotangents of a 16-bit operation, of whose steps only the last rounds, where the process asks for
+/// rounding.
+fn in_32_bits(op: &Op, p: &VjpContext) -> Result<Vec<Option<Tensor>>> {
+    if !matches!(op, Op::Alu(_) | Op::Reduce(..) | Op::Scan(..)) {
+        return vjp(op, p);
+    }
+    let (site, shape) = (p.site, p.y.shape());
+    let wide = |x: &Tensor| if rounded::wanted(x.dtype()) { site.cast(x, DType::F32) } else { x.clone() };
+    // An operand of rank 0 extends to the result's shape; its cotangent is rounded before it is summed.
+    let extends = |x: &Tensor| matches!(op, Op::Alu(_)) && x.rank() < shape.rank();
+    let spread = |x: &Tensor| if extends(x) { site.expand(&wide(x), &shape) } else { wide(x) };
+    let operands: Vec<Tensor> = p.x.iter().map(spread).collect();
+    let result = wide(&p.y.clone().rounded(site.name, site.span));
+    let found = vjp(op, &VjpContext { x: &operands, y: &result, g: &wide(p.g), ..*p })?;
+    let axes: Vec<usize> = (0..shape.rank()).collect();
+    let narrow = |x: Tensor, own: &Tensor| {
+        let x = site.cast(&x, own.dtype());
+        if extends(own) { site.sum(&x, &axes) } else { x }
+    };
+    Ok(found.into_iter().zip(p.x).map(|(x, own)| x.map(|x| narrow(x, own))).collect())
 }

@@ -73,6 +73,7 @@ pub mod random;
 pub mod read;
 pub mod rearrange;
 pub mod reduce;
+pub(crate) mod rounded;
 pub mod rounding;
 pub(crate) mod rule;
 pub mod scan;
@@ -252,7 +253,11 @@ impl Tensor {
             nodes => ir::infer(&op, &nodes.iter().map(|node| node.ty()).collect::<SmallVec<[&Type; 3]>>()),
         };
         match inferred {
-            Ok(ty) => Tensor::from_node(Node::named(name, op, ty, nodes, span)),
+            Ok(ty) => {
+                let rounds = rounded::rounds(&op, ty.dtype);
+                let result = Tensor::from_node(Node::named(name, op, ty, nodes, span));
+                if rounds { result.rounded(name, span) } else { result }
+            }
             Err(mismatch) => Tensor::mismatched(name, span, mismatch, &nodes),
         }
     }
@@ -270,6 +275,9 @@ impl Tensor {
                     ir::infer(&Op::Alu(op), &[a.ty(), b.ty()])
                 );
                 match inferred {
+                    Ok(_) if rounded::rounds(&Op::Alu(op), like.dtype) => {
+                        Tensor::apply_owned(name, span, Op::Alu(op), [a, b].map(Tensor::from_node))
+                    }
                     Ok(ty) => Tensor::from_node(Node::of_two(name, Op::Alu(op), ty, [a, b], span)),
                     Err(mismatch) => Tensor::mismatched(name, span, mismatch, &[a, b]),
                 }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::base::{DType, Device, Scalar, Shape, Span};
 use crate::ir::{AluOp, Op, Type};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, rounded};
 
 /// The right-hand side of an operator, or any operand that may be a number.
 #[derive(Clone, Debug)]
@@ -193,6 +193,10 @@ pub(crate) fn elementwise_as(
     dtype: DType,
     operands: impl IntoIterator<Item = OperandValue>,
 ) -> Tensor {
+    let operands: OperandList = operands.into_iter().collect();
+    if let Some(wide) = rounded::with_numbers(name, span, op, dtype, &operands) {
+        return elementwise_as(name, span, op, DType::F32, wide).cast_as(name, dtype, span);
+    }
     match unify(name, span, dtype, operands) {
         Ok(tensors) => Tensor::apply_owned(name, span, Op::Alu(op), tensors),
         Err(invalid) => invalid,

@@ -4,10 +4,10 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Su
 
 use crate::base::{DType, Span};
 use crate::ir::{AluOp, Op};
-use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 use crate::tensor::operand::{Operand, OperandValue, common_dtype, elementwise, elementwise_as};
 use crate::tensor::term::{floor_remainder, formula};
+use crate::tensor::{Tensor, rounded};
 
 /// The two operands of an operator.
 type OperandPair = [OperandValue; 2];
@@ -71,6 +71,7 @@ fn binary(
     let (op, dtype) = computed(common_dtype(&operands).unwrap_or(DType::F32));
     let number = |value, like: &Tensor| Tensor::constant(value, dtype, like.device(), span);
     let pair = match operands {
+        operands if rounded::wanted(dtype) => return elementwise_as(name, span, op, dtype, operands),
         [OperandValue::Tensor(a), OperandValue::Scalar(b)] if a.dtype() == dtype => {
             let b = number(b, &a);
             [a, b]
