@@ -80,7 +80,8 @@ impl Tensor {
     /// Samples images at positions that another tensor gives, interpolating between elements.
     ///
     /// Images `[n, c, h, w]` at `[n, h', w', 2]`, or `[n, c, d, h, w]` at `[n, d', h', w', 3]`. A
-    /// position lists the last axis first; -1 and 1 are the image's ends.
+    /// position lists the last axis first; -1 and 1 are the image's ends. NaN falls on the first element
+    /// where the padding keeps positions inside.
     ///
     /// Invalid when shapes or types do not fit, or bicubic has three axes. PyTorch:
     /// `nn.functional.grid_sample`.
@@ -213,8 +214,8 @@ impl SampleAxis<'_> {
 
     /// Moved onto the image where the padding says so.
     fn inside(&self, position: &Tensor) -> Tensor {
-        let (site, last) = (self.site, self.extent as f64 - 1.0);
-        let clipped = |x: &Tensor| site.min(site.max(x, 0.0), last);
+        let last = self.extent as f64 - 1.0;
+        let clipped = |x: &Tensor| clipped(self.site, x, last);
         match self.opts.padding_mode {
             SamplePadding::Zeros => position.clone(),
             SamplePadding::Border => clipped(position),
@@ -238,6 +239,12 @@ impl SampleAxis<'_> {
     }
 }
 
+/// Positions kept in `0..=last`; NaN is 0. At both ends the gradient is 0.
+fn clipped(site: CallSite, x: &Tensor, last: f64) -> Tensor {
+    let below = site.select(&site.lt(x, last), x, last, x.dtype());
+    site.select(&site.lt(0.0, x), below, 0.0, x.dtype())
+}
+
 /// The image, with its spatial axes as one.
 struct Sampler<'a> {
     site: CallSite,
@@ -253,7 +260,7 @@ impl Sampler<'_> {
         let (mut flat, mut valid, mut weight): (Option<Tensor>, Option<Tensor>, Option<Tensor>) =
             (None, None, None);
         for (tap, &extent) in taps.iter().zip(self.extents) {
-            let kept = site.min(site.max(&tap.at, 0.0), extent as f64 - 1.0);
+            let kept = clipped(site, &tap.at, extent as f64 - 1.0);
             let index = site.cast(&kept, DType::I64);
             flat = Some(match flat {
                 Some(flat) => site.add(site.mul(flat, extent as i64), index),
@@ -312,6 +319,26 @@ mod tests {
         assert_eq!(with(SamplePadding::Zeros), [0.0, 0.0, 0.0]);
         assert_eq!(with(SamplePadding::Border), [1.0, 8.0, 8.0]);
         assert_eq!(with(SamplePadding::Reflection), [3.0, 8.0, 1.5]);
+    }
+
+    #[test]
+    fn nan_and_infinities_fall_on_an_edge() {
+        let at = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e30];
+        for corners in [false, true] {
+            let with = |mode, padding| {
+                let opts = GridSampleOpts::default().mode(mode).padding_mode(padding);
+                row(&at, opts.align_corners(corners))
+            };
+            for mode in [SampleMode::Nearest, SampleMode::Bilinear] {
+                assert_eq!(with(mode, SamplePadding::Border), [8.0, 1.0, 1.0, 8.0]);
+                assert_eq!(with(mode, SamplePadding::Reflection)[..3], [1.0, 1.0, 1.0]);
+            }
+            assert_eq!(with(SampleMode::Nearest, SamplePadding::Zeros), [0.0; 4]);
+            let none = with(SampleMode::Bilinear, SamplePadding::Zeros);
+            assert!(none[..3].iter().all(|x| x.is_nan()), "{none:?}");
+            let cubic = with(SampleMode::Bicubic, SamplePadding::Border);
+            assert!(cubic[..3].iter().all(|x| x.is_nan()), "{cubic:?}");
+        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ options! {
 impl Tensor {
     /// Where values would be inserted to keep this sequence sorted: `I64`.
     ///
-    /// Its last axis is ascending. A rank-1 sequence serves values of any shape; others agree with
+    /// Its last axis is ascending, NaN last. A rank-1 sequence serves values of any shape; others agree with
     /// the values on all axes but the last.
     ///
     /// # Examples
@@ -120,13 +120,17 @@ pub(crate) fn search(site: CallSite, sequence: &Tensor, values: &Tensor, right: 
     }
 }
 
-/// Whether an element comes before the value. NaN values come after all.
+/// Whether an element comes before the value. NaN is largest, as in a sort, and a NaN value comes after
+/// NaN elements too, as in PyTorch.
 fn before(site: CallSite, element: &Tensor, value: &Tensor, right: bool) -> Tensor {
-    let mut after = site.alu(AluOp::Lt, &[value, element]);
-    if !right {
-        after = site.alu(AluOp::Or, &[&after, &site.alu(AluOp::Eq, &[value, element])]);
+    let mut before = site.alu(AluOp::Lt, &[element, value]);
+    if right {
+        before = site.alu(AluOp::Or, &[&before, &site.alu(AluOp::Eq, &[element, value])]);
     }
-    site.alu(AluOp::Not, &[&after])
+    if value.dtype().is_float() {
+        before = site.alu(AluOp::Or, &[&before, &site.is_nan(value)]);
+    }
+    before
 }
 
 fn compared(site: CallSite, sequence: &Tensor, values: &Tensor, right: bool) -> Tensor {
@@ -161,6 +165,7 @@ fn halved(site: CallSite, sequence: &Tensor, values: &Tensor, right: bool) -> Te
 #[cfg(test)]
 mod tests {
     use super::SearchOpts;
+    use crate::base::DType;
     use crate::tensor::testing::{assert_close, f32s, i64s, values};
 
     #[test]
@@ -174,6 +179,23 @@ mod tests {
         let shuffled = f32s(&[3], &[5.0, 1.0, 3.0]);
         let opts = SearchOpts::default().sorter(&i64s(&[3], &[1, 2, 0]));
         assert_close(&shuffled.searchsorted(4.0, opts), &[], &[2.0]);
+    }
+
+    #[test]
+    fn nan_is_largest_in_a_sequence_and_after_it_as_a_value() {
+        let sought = [0.0, 1.0, 2.0, 3.0, f64::INFINITY, f64::NAN];
+        for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+            let x = f32s(&[4], &[1.0, 2.0, 2.0, f64::NAN]).to_dtype(dtype);
+            let y = f32s(&[6], &sought).to_dtype(dtype);
+            let left = [0.0, 0.0, 1.0, 3.0, 3.0, 4.0];
+            assert_close(&x.searchsorted(&y, SearchOpts::default()), &[6], &left);
+            assert_close(&y.bucketize(&x, false), &[6], &left);
+            assert_close(&y.bucketize(&x, true), &[6], &[0.0, 1.0, 3.0, 3.0, 3.0, 4.0]);
+            // Long enough to be halved.
+            let long: Vec<f64> = (0..300).map(|i| if i < 200 { f64::from(i) } else { f64::NAN }).collect();
+            let found = f32s(&[300], &long).to_dtype(dtype).searchsorted(&y, SearchOpts::default());
+            assert_close(&found, &[6], &[0.0, 1.0, 2.0, 3.0, 200.0, 300.0]);
+        }
     }
 
     #[test]

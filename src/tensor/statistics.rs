@@ -300,21 +300,20 @@ fn quantiles(site: CallSite, x: &Tensor, q: &Tensor, axes: &AxisList, opts: &Qua
     let ceil = site.alu(AluOp::Neg, &[&site.alu(AluOp::Floor, &[&site.alu(AluOp::Neg, &[&rank])])]);
     let half = site.constant_like(Scalar::Float(0.5), &rank);
     let fraction = site.alu(AluOp::Sub, &[&rank, &floor]);
-    let (below, above, weight) = match opts.interpolation {
-        Interpolation::Linear => (floor, ceil, fraction),
-        Interpolation::Midpoint => (floor, ceil, site.expand(&half, &rank.shape())),
-        Interpolation::Lower => (floor.clone(), floor, fraction),
-        Interpolation::Higher => (ceil.clone(), ceil, fraction),
-        Interpolation::Nearest => {
-            let nearest = site.alu(AluOp::Round, &[&rank]);
-            (nearest.clone(), nearest, fraction)
-        }
+    let (below, rest) = match opts.interpolation {
+        Interpolation::Linear => (floor, Some((ceil, fraction))),
+        Interpolation::Midpoint => (floor, Some((ceil, site.expand(&half, &rank.shape())))),
+        Interpolation::Lower => (floor, None),
+        Interpolation::Higher => (ceil, None),
+        Interpolation::Nearest => (site.alu(AluOp::Round, &[&rank]), None),
     };
     let (values, _) = sorted(site, &row, axis, false);
     let take = |position: &Tensor| rows(site, &values, axis, &site.cast(position, DType::I64));
-    let (low, high) = (take(&below), take(&above));
-    let weight = site.expand(&along(site, &weight, axis, low.rank()), &low.shape());
-    let y = between(site, &low, &high, &weight);
+    let mut y = take(&below);
+    if let Some((above, weight)) = rest {
+        let weight = site.expand(&along(site, &weight, axis, y.rank()), &y.shape());
+        y = between(site, &y, &take(&above), &weight);
+    }
     let nan = site.constant_like(Scalar::Float(f64::NAN), &values);
     let spoilt = site.expand(&has_nan(site, &row, axis), &with_extent(&row.shape(), axis, q.numel()));
     let y = move_axis(site, &site.choose(&spoilt, &nan, &y), axis, 0);
@@ -375,5 +374,8 @@ mod tests {
             assert_close(&both, &[2, 1], &[1.0, expected]);
         }
         assert!(error_text(&x.quantile(1.5, .., QuantileOpts::default())).contains("a part in 0..=1"));
+        let (far, ends) = (f32s(&[3], &[f64::INFINITY, 1.0, f64::NEG_INFINITY]), f32s(&[2], &[0.0, 0.9]));
+        let nearest = QuantileOpts::default().interpolation(Interpolation::Nearest);
+        assert_close(&far.quantile(&ends, 0, nearest), &[2], &[f64::NEG_INFINITY, f64::INFINITY]);
     }
 }
