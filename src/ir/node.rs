@@ -262,6 +262,10 @@ impl Node {
     pub fn name(&self) -> Option<&'static str> {
         self.name.text()
     }
+    /// [`Node::name`] by number.
+    pub fn op_name(&self) -> OpName {
+        self.name
+    }
     /// Length of the longest path down to a source.
     pub fn depth(&self) -> u32 {
         self.depth

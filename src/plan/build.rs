@@ -14,6 +14,7 @@ use crate::plan::cache::Lookup;
 use crate::plan::context::{Context, add};
 use crate::plan::donate::LeafMemory;
 use crate::plan::key::{alike, body_key};
+use crate::plan::run::UserCall;
 use crate::runtime::{Backend, Capabilities, Program, Replay, null};
 use crate::schedule::memory::Params;
 use crate::schedule::{
@@ -111,12 +112,13 @@ impl Plan {
         self.schedule.origins().iter().map(|origin| origin.map(|origin| collected.span(origin))).collect()
     }
 
-    /// One of [`Plan::lines`], of a value that has memory of its own, arrives from another device or is
-    /// found by indices.
-    pub(crate) fn line(&self, collected: &Collected, id: NodeId) -> Option<Span> {
+    /// The user's call that a value comes from which has memory of its own, arrives from another device or
+    /// is found by indices, in the graph that the plan was looked up with.
+    pub(crate) fn call(&self, collected: &Collected, id: NodeId) -> Option<UserCall> {
         let named = self.named.get_or_init(|| self.named());
         let at = named.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-        Some(collected.span(named[at].1))
+        let node = &collected.nodes[named[at].1.index()];
+        Some(UserCall { name: node.op_name(), span: node.span() })
     }
 
     fn named(&self) -> Vec<(NodeId, NodeId)> {

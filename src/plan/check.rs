@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::base::{Error, Result, Scalar, WrongStep};
 use crate::ir::oracle::{Bounded, Data, Value, evaluate_bounded};
 use crate::ir::{Graph, GraphNode, NodeId, Op};
-use crate::plan::run::LineOf;
+use crate::plan::run::CallOf;
 use crate::schedule::fusion_class::read_operands;
 use crate::schedule::{Step, StepAction};
 
@@ -67,12 +67,12 @@ impl Check {
     ///
     /// # Errors
     /// [`Error::WrongStep`] for the first element outside its bounds; those of `read`.
-    pub fn end(self, graph: &Graph, step: &Step, line: LineOf<'_>, read: Read<'_>) -> Result<()> {
+    pub fn end(self, graph: &Graph, step: &Step, call: CallOf<'_>, read: Read<'_>) -> Result<()> {
         for (&output, expected) in step.outputs.iter().zip(&self.expected) {
             let found = read(output)?;
             let Some(element) = expected.disagreement(&found, 1.0) else { continue };
             let at = |value: &Value| value.data.scalar(element).as_f64();
-            let span = |id: NodeId| line(id).unwrap_or(graph.node(id).span);
+            let span = |id: NodeId| call(id).map_or(graph.node(id).span, |call| call.span);
             let operation =
                 |id: &NodeId| format!("{} {} at {}", graph.node(*id).op.name(), graph.ty(*id), span(*id));
             let input = |(id, value): &(NodeId, Value)| format!("{} {}", graph.ty(*id), shown(value));

@@ -5,7 +5,7 @@ use crate::base::scope::{Scope, Scopes};
 use crate::base::{Device, Error, Result, Span};
 use crate::plan::Plan;
 use crate::plan::build::bodies_of;
-use crate::plan::run::LineOf;
+use crate::plan::run::CallOf;
 use crate::schedule::StepAction;
 
 thread_local! {
@@ -43,17 +43,17 @@ pub(crate) fn may_wait(call: &'static str, device: Device, span: Span) -> Result
     if SYNC.with(Scopes::is_empty) { Ok(()) } else { Err(Error::SyncDenied { call, device, span }) }
 }
 
-/// Whether this thread may make the transfers of a plan. `line` gives the
-/// user's lines.
+/// Whether this thread may make the transfers of a plan. `call` gives the
+/// user's calls.
 ///
 /// # Errors
 /// The first that it may not, or that would need data which is nowhere.
-pub(crate) fn may_transfer(plan: &Plan, line: LineOf<'_>) -> Result<()> {
+pub(crate) fn may_transfer(plan: &Plan, call: CallOf<'_>) -> Result<()> {
     let graph = &plan.schedule.graph;
     for step in &plan.schedule.steps {
         let StepAction::Transfer { from } = step.action else { continue };
         let (output, to) = (step.outputs[0], step.device);
-        let (ty, span) = (graph.ty(output), line(output).unwrap_or(graph.node(output).span));
+        let (ty, span) = (graph.ty(output), call(output).map_or(graph.node(output).span, |call| call.span));
         if from.is_meta() {
             return Err(Error::NoData { call: "to", shape: ty.shape.clone(), span });
         }

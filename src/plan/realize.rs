@@ -101,10 +101,10 @@ fn compute(target: &RealizeTarget, cells: &Cells) -> Result<()> {
     let context = context::current();
     let (plan, values) = {
         let Prepared { plan, scalars } = prepare(&context, target, cells)?;
-        let line = |id| plan.line(&target.collected, id);
-        may_transfer(&plan, &line)?;
+        let call = |id| plan.call(&target.collected, id);
+        may_transfer(&plan, &call)?;
         let leaves: Vec<Leaf> = target.collected.leaves().filter_map(|leaf| leaf.value().cloned()).collect();
-        let values = run(&context, &plan, &leaves, &scalars, &line)?;
+        let values = run(&context, &plan, &leaves, &scalars, &call)?;
         (plan, values)
     };
     plan.compiled(&context)?.flush()?;

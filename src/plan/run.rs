@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::config::config;
-use crate::base::{Device, Error, Result, Shape, Span};
+use crate::base::{Device, OpName, Result, Shape, Span};
 use crate::ir::oracle::Value;
 use crate::ir::{DeviceBuffer, Layout, Leaf, NodeId, Op, Type};
 use crate::plan::build::{CompiledPlan, CompiledStep, Plan};
@@ -18,11 +18,18 @@ use crate::runtime::label::{self, Label};
 use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Launch, Program};
 use crate::schedule::{Location, Step, StepAction, result_number};
 
-/// The user's line behind a node of the plan's graph, if there is one.
-pub(crate) type LineOf<'a> = &'a dyn Fn(NodeId) -> Option<Span>;
+/// What the user called, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UserCall {
+    pub name: OpName,
+    pub span: Span,
+}
+
+/// The user's call behind a node of the plan's graph, if there is one.
+pub(crate) type CallOf<'a> = &'a dyn Fn(NodeId) -> Option<UserCall>;
 
 /// Runs a plan. `leaves` are its parameters, `scalars` all its arguments'
-/// bits; `line` gives the user's lines, since a cached plan knows only those
+/// bits; `call` gives the user's calls, since a cached plan knows only those
 /// it was built for. Gives the values of the graph's outputs, in order, and the retained ones.
 ///
 /// # Errors
@@ -33,11 +40,11 @@ pub(crate) fn run(
     plan: &Plan,
     leaves: &[Leaf],
     scalars: &[u64],
-    line: LineOf<'_>,
+    call: CallOf<'_>,
 ) -> Result<Vec<Leaf>> {
     // Before anything is allocated or overwritten, for it can fail.
     let compiled = plan.compiled(context)?;
-    let execution = Execution::new(context, plan, compiled, leaves, scalars, line)?;
+    let execution = Execution::new(context, plan, compiled, leaves, scalars, call)?;
     let done = execution.steps();
     add(&context.counts.kernels_launched, execution.launched.get());
     add(&context.counts.bytes_moved, execution.moved.get());
@@ -53,7 +60,7 @@ struct Execution<'a> {
     compiled: &'a CompiledPlan,
     leaves: &'a [Leaf],
     scalars: &'a [u64],
-    line: LineOf<'a>,
+    call: CallOf<'a>,
     results: Vec<Arc<DeviceBuffer>>,
     arenas: HashMap<Device, Arc<DeviceBuffer>>,
     /// Kernels launched, and bytes that they load and store: counted here, since all
@@ -88,7 +95,7 @@ impl<'a> Execution<'a> {
         compiled: &'a CompiledPlan,
         leaves: &'a [Leaf],
         scalars: &'a [u64],
-        line: LineOf<'a>,
+        call: CallOf<'a>,
     ) -> Result<Execution<'a>> {
         let memory = &plan.schedule.memory;
         let allocate = |label: Label, device, bytes, filled| {
@@ -104,7 +111,7 @@ impl<'a> Execution<'a> {
                 Some(param) => leaves[param as usize].buffer.clone(),
                 None => {
                     let node = graph.node(result.node);
-                    let span = line(result.node).unwrap_or(node.span);
+                    let span = call(result.node).map_or(node.span, |call| call.span);
                     let label =
                         Label { name: node.op.name(), shape: node.ty.shape.clone(), span: Some(span) };
                     allocate(label, result.device, result.bytes, arriving.contains(&result.node))?
@@ -113,12 +120,12 @@ impl<'a> Execution<'a> {
         }
         let mut arenas = HashMap::new();
         for &(device, bytes) in &memory.arenas {
-            let span = graph.outputs.first().and_then(|&output| line(output));
+            let span = graph.outputs.first().and_then(|&output| call(output)).map(|call| call.span);
             let label = Label { name: "intermediates", shape: Shape::from(bytes), span };
             arenas.insert(device, allocate(label, device, bytes, false)?);
         }
         let (launched, moved) = (Cell::new(0), Cell::new(0));
-        Ok(Execution { context, plan, compiled, leaves, scalars, line, results, arenas, launched, moved })
+        Ok(Execution { context, plan, compiled, leaves, scalars, call, results, arenas, launched, moved })
     }
 
     fn steps(&self) -> Result<()> {
@@ -203,7 +210,7 @@ impl<'a> Execution<'a> {
         };
         let check = Check::begin(graph, step, self.scalars, &read)?;
         self.run(number, step, run)?;
-        check.map_or(Ok(()), |check| check.end(graph, step, self.line, &read))
+        check.map_or(Ok(()), |check| check.end(graph, step, self.call, &read))
     }
 
     fn launch(
@@ -304,14 +311,14 @@ impl<'a> Execution<'a> {
     /// An operation that uses indices, for whoever finds one out of range.
     fn site(&self, id: NodeId) -> IndexSite {
         let node = self.plan.schedule.graph.node(id);
-        IndexSite { op: node.op.name(), span: (self.line)(id).unwrap_or(node.span) }
+        let unknown = UserCall { name: OpName::default(), span: node.span };
+        let UserCall { name, span } = (self.call)(id).unwrap_or(unknown);
+        IndexSite { primitive: node.op.name(), called: name, span }
     }
 
     fn check_indices(&self, step: &Step, status: &IndexStatus) -> Result<()> {
         let Some((index, extent)) = status.take() else { return Ok(()) };
-        let node = self.plan.schedule.graph.node(step.outputs[0]);
-        let site = status.site().unwrap_or(IndexSite { op: node.op.name(), span: node.span });
-        Err(Error::IndexOutOfRange { op: site.op, index, extent, span: site.span })
+        Err(status.site().unwrap_or_else(|| self.site(step.outputs[0])).error(index, extent))
     }
 
     fn transfer(&self, step: &Step) -> Result<()> {

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::base::{DType, Device, Result, Span};
+use crate::base::{DType, Device, Error, OpName, Result, Span};
 use crate::ir::DeviceBuffer;
 use crate::kernel::Workload;
 use crate::kernel::lower::attention::AttentionLimits;
@@ -97,10 +97,24 @@ pub struct Bindings<'a> {
 /// the launch.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexSite {
-    /// The operation's name.
-    pub op: &'static str,
+    /// The primitive's name.
+    pub primitive: &'static str,
+    /// What the user called, if that is known.
+    pub called: OpName,
     /// The user's line.
     pub span: Span,
+}
+
+impl IndexSite {
+    /// The operation's name, for people: gradients go by the primitive.
+    pub fn op(&self) -> &'static str {
+        self.called.text().filter(|&name| name != OpName::GRADIENT).unwrap_or(self.primitive)
+    }
+
+    /// The error of an index outside of an axis here.
+    pub fn error(&self, index: i64, extent: usize) -> Error {
+        Error::IndexOutOfRange { op: self.op(), index, extent, span: self.span }
+    }
 }
 
 /// The first index out of range that a kernel met.

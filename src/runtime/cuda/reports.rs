@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use crate::base::{Error, Result};
+use crate::base::Result;
 use crate::runtime::IndexSite;
 use crate::runtime::cuda::driver::words::SharedWords;
 use crate::runtime::cuda::gpu::{CudaGpu, lock};
@@ -70,7 +70,7 @@ impl CudaReports {
         let index = (u64::from(words[3]) << 32 | u64::from(words[2])) as i64;
         let extent = (u64::from(words[5]) << 32 | u64::from(words[4])) as usize;
         match site {
-            Some(site) => Err(Error::IndexOutOfRange { op: site.op, index, extent, span: site.span }),
+            Some(site) => Err(site.error(index, extent)),
             None => Err(gpu.refusal("", format!("index {index} out of range for an axis of {extent}"))),
         }
     }

@@ -488,9 +488,7 @@ impl WgpuGpu {
     fn bad_index(&self, site: Option<IndexSite>, report: &[u32]) -> Error {
         let index = (u64::from(report[2]) << 32 | u64::from(report[1])) as i64;
         match site {
-            Some(site) => {
-                Error::IndexOutOfRange { op: site.op, index, extent: report[3] as usize, span: site.span }
-            }
+            Some(site) => site.error(index, report[3] as usize),
             None => self.error("", format!("index {index} out of range for an axis of {}", report[3])),
         }
     }
