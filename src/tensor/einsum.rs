@@ -3,6 +3,7 @@
 use crate::ir::Monoid;
 use crate::tensor::Tensor;
 use crate::tensor::compose::{CallSite, Checked, finish};
+use crate::tensor::reduce::total;
 
 /// Sums of products over named axes, in PyTorch's notation: `"bij,bjk->bik"`.
 ///
@@ -78,12 +79,13 @@ fn evaluate(site: CallSite, equation: &str, operands: &[&Tensor]) -> Checked<Ten
         return Err(site.invalid("at least one operand", "none", &[]));
     };
     let rest: Vec<Named> = named.collect();
-    let mut acc = sum_out(site, first, |label| result.contains(&label) || mentions(&rest, label));
+    let mut acc =
+        sum_out(site, first, rest.is_empty(), |label| result.contains(&label) || mentions(&rest, label));
     for i in 0..rest.len() {
         let later = &rest[i + 1..];
         let kept = |label| result.contains(&label) || mentions(later, label);
         let next = Named { tensor: rest[i].tensor.clone(), labels: rest[i].labels.clone() };
-        let next = sum_out(site, next, |label| kept(label) || acc.position(label).is_some());
+        let next = sum_out(site, next, false, |label| kept(label) || acc.position(label).is_some());
         acc = pair(site, acc, next, kept);
     }
     order(site, &acc, &result)
@@ -222,11 +224,16 @@ fn broadcast(site: CallSite, equation: &str, named: Vec<Named>, operands: &[&Ten
     Ok(result)
 }
 
-/// Sums over the axes that are not kept.
-fn sum_out(site: CallSite, named: Named, kept: impl Fn(AxisLabel) -> bool) -> Named {
+/// Sums over the axes that are not kept; those of a single operand are sums as by `sum`, of integers `I64`.
+fn sum_out(site: CallSite, named: Named, single: bool, kept: impl Fn(AxisLabel) -> bool) -> Named {
     let axes: Vec<usize> = (0..named.labels.len()).filter(|&i| !kept(named.labels[i])).collect();
     let labels = named.labels.iter().copied().filter(|&label| kept(label)).collect();
-    Named { tensor: site.reduce(Monoid::Sum, &named.tensor, &axes), labels }
+    let tensor = match axes.is_empty() {
+        true => named.tensor,
+        false if single => total(site, &named.tensor, &axes),
+        false => site.reduce(Monoid::Sum, &named.tensor, &axes),
+    };
+    Named { tensor, labels }
 }
 
 /// The product of two, summed over the labels that are not kept.
@@ -270,7 +277,8 @@ fn order(site: CallSite, named: &Named, result: &[AxisLabel]) -> Checked<Tensor>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, error_text, pattern, values};
+    use crate::base::DType;
+    use crate::tensor::testing::{assert_close, error_text, f32s, pattern, values};
 
     #[test]
     fn products_of_two_are_contractions() {
@@ -308,6 +316,27 @@ mod tests {
         assert_close(&einsum("ij,j,ij->i", &[&a, &b, &c]), &[2], &expected);
         let outer: Vec<f64> = (0..6).map(|p| va[p / 3] * vb[p % 3]).collect();
         assert_close(&einsum("ik,j->ij", &[&a, &b]), &[2, 3], &outer);
+    }
+
+    #[test]
+    fn integers_keep_their_type_but_for_sums_of_one_operand() {
+        for dtype in [DType::U8, DType::I32, DType::I64] {
+            let (a, b) = (f32s(&[2, 2], &[1.0, 2.0, 3.0, 4.0]), f32s(&[2, 2], &[5.0, 6.0, 7.0, 8.0]));
+            let (a, b) = (a.to_dtype(dtype), b.to_dtype(dtype));
+            let product = einsum("ij,jk->ik", &[&a, &b]);
+            assert_eq!(product.dtype(), dtype);
+            assert_close(&product, &[2, 2], &[19.0, 22.0, 43.0, 50.0]);
+            assert_eq!(a.matmul(&b).dtype(), dtype);
+            assert_close(&a.matmul(&b), &[2, 2], &[19.0, 22.0, 43.0, 50.0]);
+            let outer = einsum("ij,kl->ijkl", &[&a, &b]);
+            assert_eq!((outer.dtype(), outer.rank()), (dtype, 4));
+            assert_close(&einsum("ij,ij->", &[&a, &b]), &[], &[70.0]);
+            let sum = einsum("ij->i", &[&a]);
+            assert_eq!((sum.dtype(), einsum("ij->ji", &[&a]).dtype()), (DType::I64, dtype));
+            assert_close(&sum, &[2], &[3.0, 7.0]);
+        }
+        let many = f32s(&[3], &[200.0; 3]).to_dtype(DType::U8);
+        assert_close(&einsum("i->", &[&many]), &[], &[600.0]);
     }
 
     #[test]

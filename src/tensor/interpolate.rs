@@ -126,21 +126,34 @@ fn interpolate(site: CallSite, x: &Tensor, opts: &InterpolateOpts) -> Checked<Te
         let sizes: Sizes = sizes.iter().map(|&n| n as i64).collect::<Vec<i64>>().into();
         return average(site, spatial, x, &sizes.into());
     }
-    let wide = site.cast(x, x.dtype().compute());
+    let image = !x.dtype().is_float();
     let smooth = matches!(opts.mode, InterpolateMode::Linear | InterpolateMode::Bicubic);
-    let mut y = if smooth { wide } else { x.clone() };
-    for (i, &out) in sizes.iter().enumerate() {
-        let axis = 2 + i;
+    let mut y = if smooth { site.cast(x, x.dtype().to_float().compute()) } else { x.clone() };
+    for step in 0..spatial {
+        // Where each axis is rounded, PyTorch's order matters: the last one first.
+        let i = if image { spatial - 1 - step } else { step };
+        let (axis, out) = (2 + i, sizes[i]);
         let ratio = ratio(x.shape()[axis], out, factors.as_ref().map(|f| f[i]), opts);
         y = match opts.mode {
             InterpolateMode::Nearest => nearest(site, &y, axis, &ratio),
             InterpolateMode::NearestExact => nearest(site, &y, axis, &ratio.half_pixel()),
+            // PyTorch copies an axis that keeps its extent, whatever the factor.
+            InterpolateMode::Linear if out == ratio.extent => continue,
             InterpolateMode::Linear => linear(site, &y, axis, &ratio.positions(opts.align_corners)),
             InterpolateMode::Bicubic => cubic(site, &y, axis, &ratio.positions(opts.align_corners)),
             InterpolateMode::Area => y,
         };
+        if image && smooth {
+            y = whole(site, &y);
+        }
     }
     Ok(site.cast(&y, x.dtype()))
+}
+
+/// The nearest value of a byte, halves up, as PyTorch leaves each axis of an image of bytes.
+fn whole(site: CallSite, x: &Tensor) -> Tensor {
+    let nearest = site.unary(AluOp::Floor, &site.add(x, 0.5));
+    site.min(site.max(nearest, 0.0), 255.0)
 }
 
 fn check_mode(site: CallSite, x: &Tensor, opts: &InterpolateOpts) -> Checked<()> {
@@ -151,8 +164,12 @@ fn check_mode(site: CallSite, x: &Tensor, opts: &InterpolateOpts) -> Checked<()>
     site.require(opts.mode != InterpolateMode::Bicubic || x.rank() == 4, &[x], || {
         ("two spatial axes for bicubic".into(), format!("rank {}", x.rank()))
     })?;
-    let exact = !smooth && opts.mode != InterpolateMode::Area;
-    site.require(exact || x.dtype().is_float(), &[x], || ("a floating tensor".into(), x.dtype().to_string()))
+    let fits = match opts.mode {
+        InterpolateMode::Nearest | InterpolateMode::NearestExact => true,
+        InterpolateMode::Linear | InterpolateMode::Bicubic => x.dtype().is_float() || x.dtype() == DType::U8,
+        InterpolateMode::Area => x.dtype().is_float(),
+    };
+    site.require(fits, &[x], || ("a floating tensor, or bytes but for area".into(), x.dtype().to_string()))
 }
 
 /// The result's extents, and the factors that positions follow, if any.
@@ -334,6 +351,38 @@ mod tests {
         assert_close(&every, &[1, 2, 4, 5], &values(&x));
         let flat = f32s(&[1, 1, 2, 2], &[3.0; 4]).interpolate(bicubic.size(5));
         assert_close(&flat, &[1, 1, 5, 5], &[3.0; 25]);
+    }
+
+    #[test]
+    fn images_of_bytes_round_each_axis() {
+        let x = f32s(&[1, 1, 2, 2], &[0.0, 255.0, 10.0, 21.0]).to_dtype(DType::U8);
+        let linear = x.interpolate(InterpolateOpts::default().size([2, 4]).mode(InterpolateMode::Linear));
+        assert_eq!(linear.dtype(), DType::U8);
+        // 63.75, 191.25; 12.75, 18.25.
+        assert_close(&linear, &[1, 1, 2, 4], &[0.0, 64.0, 191.0, 255.0, 10.0, 13.0, 18.0, 21.0]);
+        let corners = InterpolateOpts::default().size([3, 3]).mode(InterpolateMode::Linear);
+        let both = x.interpolate(corners.align_corners(true));
+        // 127.5 and 15.5 are rounded before their mean, 72, is taken.
+        assert_close(&both, &[1, 1, 3, 3], &[0.0, 128.0, 255.0, 5.0, 72.0, 138.0, 10.0, 16.0, 21.0]);
+        let cubic = x.interpolate(InterpolateOpts::default().size(8).mode(InterpolateMode::Bicubic));
+        let found = values(&cubic);
+        assert_eq!((found[0], found[7]), (0.0, 255.0), "overshoot is cut off");
+        let near = x.interpolate(InterpolateOpts::default().size([2, 4]));
+        assert_close(&near, &[1, 1, 2, 4], &[0.0, 0.0, 255.0, 255.0, 10.0, 10.0, 21.0, 21.0]);
+        let words = x
+            .to_dtype(DType::I32)
+            .interpolate(InterpolateOpts::default().size(4).mode(InterpolateMode::Linear));
+        assert!(error_text(&words).contains("bytes"));
+    }
+
+    #[test]
+    fn an_axis_that_keeps_its_extent_is_copied() {
+        let x = f32s(&[1, 1, 2, 3], &[1.0, f64::NAN, 2.0, f64::INFINITY, 3.0, 4.0]);
+        let linear = InterpolateOpts::default().mode(InterpolateMode::Linear);
+        assert_close(&x.interpolate(linear.clone().size([2, 3])), &[1, 1, 2, 3], &values(&x));
+        let wider = x.i((.., .., 1..)).interpolate(linear.size([1, 5]));
+        let expected = [f64::INFINITY, f64::INFINITY, 3.0, 3.6, 4.0];
+        assert_close(&wider, &[1, 1, 1, 5], &expected);
     }
 
     #[test]

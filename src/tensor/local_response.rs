@@ -1,5 +1,6 @@
 //! Normalization by neighbouring channels.
 
+use crate::base::DType;
 use crate::ir::op::WindowAxis;
 use crate::ir::{AluOp, PadAxis};
 use crate::tensor::Tensor;
@@ -62,7 +63,8 @@ fn local_response_norm(
             format!("rank {}, size {size}", x.rank()),
         )
     })?;
-    let wide = site.cast(x, x.dtype().compute());
+    // PyTorch averages the squares of 64-bit integers as integers, and refuses others.
+    let wide = if x.dtype() == DType::I64 { x.clone() } else { site.cast(x, x.dtype().to_float().compute()) };
     let mut pads = vec![PadAxis::default(); x.rank()];
     pads[1] = PadAxis { lo: (size / 2) as i64, hi: ((size - 1) / 2) as i64, interior: 0 };
     let window = WindowAxis { axis: 1, size, stride: 1, dilation: 1 };
@@ -77,7 +79,7 @@ fn local_response_norm(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s};
+    use crate::tensor::testing::{assert_close, f32s, values};
 
     #[test]
     fn neighbours_divide() {
@@ -85,5 +87,21 @@ mod tests {
         let opts = LocalResponseNormOpts::default().alpha(2.0).beta(1.0);
         // Channel c sees itself and the one before.
         assert_close(&x.local_response_norm(2, opts), &[1, 3, 1], &[0.5, 2.0 / 6.0, 3.0 / 14.0]);
+    }
+
+    #[test]
+    fn integers_give_floats() {
+        let x = f32s(&[1, 3, 1], &[1.0, 2.0, 30.0]);
+        let opts = || LocalResponseNormOpts::default().alpha(2.0).beta(1.0);
+        let y = x.to_dtype(DType::I64).local_response_norm(2, opts());
+        assert_eq!(y.dtype(), DType::F32);
+        // The means of squares are 1 / 2, 5 / 2 and 904 / 2, whole.
+        assert_close(&y, &[1, 3, 1], &[1.0, 2.0 / 5.0, 30.0 / 905.0]);
+        for dtype in [DType::U8, DType::I32, DType::F16] {
+            let y = x.to_dtype(dtype).local_response_norm(2, opts());
+            let wide = x.local_response_norm(2, opts());
+            assert_close(&y.to_dtype(DType::F16), &[1, 3, 1], &values(&wide.to_dtype(DType::F16)));
+            assert_eq!(y.dtype(), dtype.to_float());
+        }
     }
 }

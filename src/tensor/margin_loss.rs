@@ -3,9 +3,11 @@
 use crate::base::DType;
 use crate::ir::AluOp;
 use crate::tensor::Tensor;
+use crate::tensor::call_site::common_dtype;
 use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::distance::{PairwiseDistanceOpts, float};
 use crate::tensor::loss::{Reduction, common, reduce, widen};
+use crate::tensor::operand::{Operand, OperandValue};
 use crate::tensor::options::{options, some};
 use crate::tensor::term::Term;
 
@@ -84,7 +86,7 @@ options! {
 impl Tensor {
     /// `self` where the target is 1, `max(0, margin - self)` where it is -1.
     ///
-    /// The margin is 1 unless given.
+    /// The margin is 1 unless given. Shapes broadcast; a target of rank 0, or a number, is everyone's.
     ///
     /// # Examples
     /// ```
@@ -94,8 +96,9 @@ impl Tensor {
     /// # Ok::<(), kiln::Error>(())
     /// ```
     #[track_caller]
-    pub fn hinge_embedding_loss(&self, target: &Tensor, opts: MarginOpts) -> Tensor {
+    pub fn hinge_embedding_loss(&self, target: impl Operand, opts: MarginOpts) -> Tensor {
         let site = CallSite::here("hinge_embedding_loss");
+        let target = &sign(site, self, target.into_operand());
         let (x, margin) = (widen(site, self), opts.margin.unwrap_or(1.0));
         let missing = site.max(site.sub(margin, &x), 0.0);
         let loss = by_sign(site, target, &x, &missing);
@@ -105,7 +108,7 @@ impl Tensor {
     /// `max(0, margin - target * (self - other))`: ranks `self` above `other` for target 1, below
     /// for -1.
     ///
-    /// The margin is 0 unless given. All are of one rank and broadcast.
+    /// The margin is 0 unless given. Shapes broadcast; a target of rank 0, or a number, is everyone's.
     ///
     /// # Examples
     /// ```
@@ -116,16 +119,16 @@ impl Tensor {
     /// # Ok::<(), kiln::Error>(())
     /// ```
     #[track_caller]
-    pub fn margin_ranking_loss(&self, other: &Tensor, target: &Tensor, opts: MarginOpts) -> Tensor {
+    pub fn margin_ranking_loss(&self, other: &Tensor, target: impl Operand, opts: MarginOpts) -> Tensor {
         let site = CallSite::here("margin_ranking_loss");
-        finish(margin_ranking_loss(site, self, other, target, &opts))
+        margin_ranking_loss(site, self, other, &sign(site, self, target.into_operand()), &opts)
     }
 
     /// `1 - cos` of the angle between rows where the target is 1, `max(0, cos - margin)` where it
     /// is -1.
     ///
-    /// Rows `[n, d]` with targets `[n]`, or vectors `[d]` with a target `[]`. The margin is 0
-    /// unless given.
+    /// Rows `[n, d]` with targets `[n]`, or vectors `[d]` with a target `[]`; a target of rank 0, or a
+    /// number, is every row's. The margin is 0 unless given.
     ///
     /// # Examples
     /// ```
@@ -136,9 +139,9 @@ impl Tensor {
     /// # Ok::<(), kiln::Error>(())
     /// ```
     #[track_caller]
-    pub fn cosine_embedding_loss(&self, other: &Tensor, target: &Tensor, opts: MarginOpts) -> Tensor {
+    pub fn cosine_embedding_loss(&self, other: &Tensor, target: impl Operand, opts: MarginOpts) -> Tensor {
         let site = CallSite::here("cosine_embedding_loss");
-        finish(cosine_embedding_loss(site, self, other, target, &opts))
+        finish(cosine_embedding_loss(site, self, other, &sign(site, self, target.into_operand()), &opts))
     }
 
     /// `max(0, d(self, positive) - d(self, negative) + margin)`, with distances along the last
@@ -212,6 +215,14 @@ pub(crate) fn log1p(site: CallSite, x: &Tensor) -> Tensor {
     Term::new(site, x.clone()).log1p().into_tensor()
 }
 
+/// The target, 1 or -1: a number as a tensor of rank 0.
+fn sign(site: CallSite, x: &Tensor, target: OperandValue) -> Tensor {
+    match target {
+        OperandValue::Tensor(target) => target,
+        OperandValue::Scalar(value) => site.scalar(value, x.dtype().to_float(), x.device()),
+    }
+}
+
 /// `same` where the target is 1, `other` where it is -1, both summed
 /// elsewhere but for what PyTorch leaves out.
 fn by_sign(site: CallSite, target: &Tensor, same: &Tensor, other: &Tensor) -> Tensor {
@@ -220,21 +231,11 @@ fn by_sign(site: CallSite, target: &Tensor, same: &Tensor, other: &Tensor) -> Te
     site.add(own, rest)
 }
 
-fn margin_ranking_loss(
-    site: CallSite,
-    a: &Tensor,
-    b: &Tensor,
-    target: &Tensor,
-    opts: &MarginOpts,
-) -> Checked<Tensor> {
-    let ranks = [a.rank(), b.rank(), target.rank()];
-    site.require(ranks.iter().all(|&r| r == ranks[0]), &[a, b, target], || {
-        ("inputs and target of one rank".into(), format!("ranks {ranks:?}"))
-    })?;
-    let dtype = common(a, &[b, target]);
+fn margin_ranking_loss(site: CallSite, a: &Tensor, b: &Tensor, target: &Tensor, opts: &MarginOpts) -> Tensor {
+    let dtype = common_dtype(&[a, b, target]).to_float();
     let product = site.mul(site.unary(AluOp::Neg, target), site.sub(a, b));
     let missing = site.add(widen(site, &product), opts.margin.unwrap_or(0.0));
-    Ok(reduce(site, &site.max(missing, 0.0), opts.reduction, dtype))
+    reduce(site, &site.max(missing, 0.0), opts.reduction, dtype)
 }
 
 fn cosine_embedding_loss(
@@ -244,11 +245,11 @@ fn cosine_embedding_loss(
     target: &Tensor,
     opts: &MarginOpts,
 ) -> Checked<Tensor> {
-    let rank = target.rank() + 1;
-    let fits = target.rank() <= 1 && a.rank() == rank && b.rank() == rank;
+    let rank = a.rank();
+    let fits = matches!((target.rank(), rank), (0, 1 | 2) | (1, 2)) && b.rank() == rank;
     site.require(fits, &[a, b, target], || {
-        let found = format!("ranks {}, {} and {}", a.rank(), b.rank(), target.rank());
-        ("inputs of one rank more than the target, which is 0 or 1".into(), found)
+        let found = format!("ranks {rank}, {} and {}", b.rank(), target.rank());
+        ("rows [n, d] or vectors [d], and a target [n] or []".into(), found)
     })?;
     let (x, y) = (widen(site, a), widen(site, b));
     let sum = |product: &Tensor| site.sum(product, &[rank - 1]);
@@ -343,6 +344,27 @@ mod tests {
     }
 
     #[test]
+    fn a_target_may_be_one_number() {
+        let none = MarginOpts::default().reduction(Reduction::None);
+        let (x, y) = (f32s(&[2, 2], &[0.5, 2.0, 1.0, 0.0]), f32s(&[2], &[1.0, 0.0]));
+        for target in [f32s(&[], &[-1.0]), i64s(&[], &[-1]), f32s(&[2, 1], &[-1.0; 2])] {
+            let loss = x.hinge_embedding_loss(&target, none.clone());
+            assert_close(&loss, &[2, 2], &[0.5, 0.0, 0.0, 1.0]);
+            let loss = x.margin_ranking_loss(&y, &target, none.clone());
+            assert_close(&loss, &[2, 2], &[0.0, 2.0, 0.0, 0.0]);
+        }
+        assert_close(&x.hinge_embedding_loss(-1, none.clone()), &[2, 2], &[0.5, 0.0, 0.0, 1.0]);
+        assert_close(&x.margin_ranking_loss(&y, 1, none.clone()), &[2, 2], &[0.5, 0.0, 0.0, 0.0]);
+        let turned = f32s(&[2, 2], &[2.0, -0.5, 1.0, 0.0]);
+        for target in [f32s(&[], &[1.0]), i64s(&[], &[1])] {
+            assert_close(&x.cosine_embedding_loss(&turned, &target, none.clone()), &[2], &[1.0, 0.0]);
+            assert_close(&y.cosine_embedding_loss(&y, &target, none.clone()), &[], &[0.0]);
+        }
+        let narrow = x.to_dtype(DType::F16).margin_ranking_loss(&y.to_dtype(DType::F16), 1.0, none);
+        assert_eq!(narrow.dtype(), DType::F16);
+    }
+
+    #[test]
     fn distances_and_cosines() {
         let (a, b) = (f32s(&[2, 2], &[3.0, 4.0, 1.0, 0.0]), f32s(&[2, 2], &[4.0, 3.0, 0.0, 2.0]));
         let opts = MarginOpts::default().reduction(Reduction::None).margin(-0.5);
@@ -372,9 +394,8 @@ mod tests {
         let bad = x.triplet_margin_loss(&x, &x, TripletMarginLossOpts::default().margin(-1.0));
         assert!(error_text(&bad).contains("above 0"));
         assert!(error_text(&x.multi_margin_loss(&x, MultiMarginLossOpts::default())).contains("[2]"));
-        assert!(
-            error_text(&x.margin_ranking_loss(&x, &f32s(&[2], &[0.0; 2]), MarginOpts::default()))
-                .contains("rank")
-        );
+        let bad = x.margin_ranking_loss(&x, f32s(&[3], &[0.0; 3]), MarginOpts::default());
+        assert!(error_text(&bad).contains("broadcast"));
+        assert!(error_text(&x.cosine_embedding_loss(&x, &x, MarginOpts::default())).contains("[n, d]"));
     }
 }
