@@ -196,7 +196,7 @@ impl Adaptive {
         let size = self.size();
         let index = site.iota(self.out, DType::I64, x.device());
         let starts = site.div(site.mul(&index, self.extent as i64), self.out.max(1) as i64);
-        let along = |starts| WindowsAlong { extent: self.extent, size, dilation: 1, starts };
+        let along = |starts| WindowsAlong { extent: self.extent, size, dilation: 1, starts, pad: 0 };
         let mut order: Vec<usize> = (0..=x.rank()).collect();
         order.remove(self.axis + 1);
         order.push(self.axis + 1);

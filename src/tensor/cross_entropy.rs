@@ -7,6 +7,7 @@ use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::loss::{Reduction, reduce, widen};
 use crate::tensor::margin_loss::{log1p, softplus};
 use crate::tensor::options::{options, some};
+use crate::tensor::rule::with_rule;
 use crate::tensor::softmax::row_maximum;
 
 options! {
@@ -339,10 +340,20 @@ fn binary_cross_entropy(
         ("no factor of positive targets".into(), "one, which only logits take".into())
     })?;
     let (wide, target) = (widen(site, x), widen(site, target));
-    let bounded = |log: Tensor| site.max(log, Scalar::Float(-100.0));
-    let yes = bounded(site.unary(AluOp::Log, &wide));
-    let no = bounded(log1p(site, &site.unary(AluOp::Neg, &wide)));
+    let logs = move |p: &Tensor| {
+        let rest = log1p(site, &site.unary(AluOp::Neg, p));
+        [site.unary(AluOp::Log, p), rest]
+    };
+    let [yes, no] = logs(&wide).map(|log| site.max(log, Scalar::Float(-100.0)));
     let loss = site.sub(site.mul(site.sub(&target, 1.0), no), site.mul(&target, yes));
+    // As in PyTorch, the gradients are not those of the bounds, and the first has its own.
+    let loss = with_rule(loss, &[&wide, &target], move |inputs, _, g| {
+        let (p, target) = (&inputs[0], &inputs[1]);
+        let spread = site.max(site.mul(p, site.sub(1.0, p)), 1e-12);
+        let [yes, no] = logs(p);
+        let slope = site.div(site.sub(p, target), spread);
+        vec![Some(site.mul(g, slope)), Some(site.mul(g, site.sub(no, yes)))]
+    });
     Ok(reduce(site, &scaled(site, loss, opts.weight.as_ref()), opts.reduction, x.dtype()))
 }
 

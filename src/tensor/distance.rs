@@ -1,8 +1,8 @@
 //! Distances and similarities between vectors.
 
-use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::compose::{CallSite, Checked, finish};
+use crate::tensor::magnitude::magnitude;
 use crate::tensor::options::options;
 
 options! {
@@ -20,7 +20,7 @@ options! {
     PairwiseDistanceOpts {
         /// The norm's order (2).
         p: f64 = 2.0;
-        /// Added to each difference, so that the gradient at 0 exists (1e-6).
+        /// Added to each difference (1e-6); with 0, the gradient of a distance of 0 is 0.
         eps: f64 = 1e-6;
         /// Keep the last axis with extent 1.
         keepdim: bool = false;
@@ -96,27 +96,9 @@ pub(crate) fn float(site: CallSite, x: &Tensor) -> Tensor {
     site.cast(x, x.dtype().to_float())
 }
 
-/// The `p`-norm along an axis, which disappears: for 0 the number of
-/// elements that are not 0, for infinities the extreme magnitude.
+/// The `p`-norm along an axis, which disappears.
 pub(crate) fn norm(site: CallSite, x: &Tensor, p: f64, axis: usize) -> Tensor {
-    let wide = site.cast(x, x.dtype().compute());
-    let power = |x: &Tensor, p: f64| site.binary(AluOp::Pow, x, p);
-    let sum = |x: &Tensor| site.sum(x, &[axis]);
-    let result = if p == 0.0 {
-        let zero = site.eq(&wide, 0.0);
-        sum(&site.select(&zero, 0.0, 1.0, wide.dtype()))
-    } else if p == 1.0 {
-        sum(&site.unary(AluOp::Abs, &wide))
-    } else if p == 2.0 {
-        site.unary(AluOp::Sqrt, &sum(&site.square(&wide)))
-    } else if p == f64::INFINITY {
-        site.reduce(Monoid::Max, &site.unary(AluOp::Abs, &wide), &[axis])
-    } else if p == f64::NEG_INFINITY {
-        site.reduce(Monoid::Min, &site.unary(AluOp::Abs, &wide), &[axis])
-    } else {
-        power(&sum(&power(&site.unary(AluOp::Abs, &wide), p)), 1.0 / p)
-    };
-    site.cast(&result, x.dtype())
+    site.build(&[x], || magnitude(site, &float(site, x), p, &[axis]))
 }
 
 fn cdist(site: CallSite, a: &Tensor, b: &Tensor, p: f64) -> Checked<Tensor> {
@@ -128,6 +110,8 @@ fn cdist(site: CallSite, a: &Tensor, b: &Tensor, p: f64) -> Checked<Tensor> {
     })?;
     let difference = site.sub(site.unsqueeze(a, ra - 1), site.unsqueeze(b, rb - 2));
     site.valid(&[&difference])?;
+    // Rows of nothing are at no distance, whatever the order.
+    let p = if a.shape()[ra - 1] == 0 { 1.0 } else { p };
     Ok(norm(site, &difference, p, difference.rank() - 1))
 }
 
@@ -140,10 +124,8 @@ fn cosine_similarity(site: CallSite, a: &Tensor, b: &Tensor, axis: i64, eps: f64
     let product = site.mul(&a, &b);
     let axis = site.axis(&product, axis)?;
     let shape = product.shape();
-    let length = |x: &Tensor| {
-        let squares = site.square(&site.expand(x, &shape));
-        site.max(site.unary(AluOp::Sqrt, &site.sum(&squares, &[axis])), eps)
-    };
-    let similarity = site.div(site.sum(&product, &[axis]), site.mul(length(&a), length(&b)));
+    let length = |x: &Tensor| site.max(norm(site, &site.expand(x, &shape), 2.0, axis), eps);
+    // One after the other, since the product of small or large lengths has no room.
+    let similarity = site.div(site.div(site.sum(&product, &[axis]), length(&a)), length(&b));
     Ok(site.cast(&similarity, dtype))
 }

@@ -9,6 +9,7 @@ use crate::ir::AluOp;
 use crate::tensor::Tensor;
 use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::options::options;
+use crate::tensor::rule::with_rule;
 
 /// What becomes of the losses of single elements.
 ///
@@ -349,12 +350,14 @@ fn stirling(site: CallSite, n: &Tensor) -> Tensor {
 fn smooth_l1_loss(site: CallSite, x: &Tensor, target: &Tensor, opts: &SmoothL1LossOpts) -> Checked<Tensor> {
     let beta = opts.beta;
     site.require(beta >= 0.0, &[x, target], || ("a beta of at least 0".into(), beta.to_string()))?;
-    let error = site.unary(AluOp::Abs, &site.sub(widen(site, x), widen(site, target)));
+    let difference = site.sub(widen(site, x), widen(site, target));
+    let error = site.unary(AluOp::Abs, &difference);
     let loss = if beta == 0.0 {
         error
     } else {
         let square = site.div(site.mul(site.square(&error), 0.5), beta);
-        site.select(&site.lt(&error, beta), square, site.sub(&error, 0.5 * beta), error.dtype())
+        let loss = site.select(&site.lt(&error, beta), square, site.sub(&error, 0.5 * beta), error.dtype());
+        with_slope(site, loss, &difference, beta, 1.0 / beta)
     };
     Ok(reduce(site, &loss, opts.reduction, common(x, &[target])))
 }
@@ -362,12 +365,26 @@ fn smooth_l1_loss(site: CallSite, x: &Tensor, target: &Tensor, opts: &SmoothL1Lo
 fn huber_loss(site: CallSite, x: &Tensor, target: &Tensor, opts: &HuberLossOpts) -> Checked<Tensor> {
     let delta = opts.delta;
     site.require(delta > 0.0, &[x, target], || ("a delta above 0".into(), delta.to_string()))?;
-    let error = site.unary(AluOp::Abs, &site.sub(widen(site, x), widen(site, target)));
+    let difference = site.sub(widen(site, x), widen(site, target));
+    let error = site.unary(AluOp::Abs, &difference);
     let square = site.mul(site.square(&error), 0.5);
     let line = site.mul(site.sub(&error, 0.5 * delta), delta);
     // The two agree where the error is delta.
     let loss = site.select(&site.lt(&error, delta), square, line, error.dtype());
+    let loss = with_slope(site, loss, &difference, delta, 1.0);
     Ok(reduce(site, &loss, opts.reduction, common(x, &[target])))
+}
+
+/// `loss` with the gradient of the error within a bound, times `factor`: finite where the
+/// branch that was not taken is not.
+fn with_slope(site: CallSite, loss: Tensor, error: &Tensor, bound: f64, factor: f64) -> Tensor {
+    with_rule(loss, &[error], move |inputs, _, g| {
+        let error = &inputs[0];
+        let inside = site.mul(error, factor);
+        let above = site.select(&site.lt(bound, error), bound * factor, inside, error.dtype());
+        let slope = site.select(&site.lt(error, -bound), -bound * factor, above, error.dtype());
+        vec![Some(site.mul(g, slope))]
+    })
 }
 
 fn gaussian_nll_loss(
@@ -392,7 +409,9 @@ fn gaussian_nll_loss(
         })?;
         var.clone()
     };
-    let var = site.max(widen(site, &spread), opts.eps);
+    let given = widen(site, &spread);
+    // As in PyTorch, gradients know nothing of the bound.
+    let var = with_rule(site.max(&given, opts.eps), &[&given], |_, _, g| vec![Some(g.clone())]);
     let square = site.square(&site.sub(widen(site, x), widen(site, target)));
     let both = site.add(site.unary(AluOp::Log, &var), site.div(square, &var));
     let loss = site.mul(both, 0.5);

@@ -7,7 +7,8 @@ use crate::tensor::axis::{AxisList, IntoAxes};
 use crate::tensor::compose::CallSite;
 use crate::tensor::lane::{kept, reduced};
 use crate::tensor::permute::in_order;
-use crate::tensor::reduce::{computing, extreme, total};
+use crate::tensor::reduce::{computing, extreme, nonempty, total};
+use crate::tensor::rule::with_rule;
 
 /// Which norm of a matrix.
 ///
@@ -38,7 +39,8 @@ impl Tensor {
     /// The `p`-norm over axes: the `p`-th root of the sum of magnitudes to the power `p`.
     ///
     /// An infinite `p` is the largest (negative: the smallest) magnitude, 0 the number of nonzero
-    /// elements. Invalid unless the type is floating. PyTorch: `torch.linalg.vector_norm`.
+    /// elements. Invalid unless the type is floating, or when an infinite or negative order meets an
+    /// empty axis. The gradient of a norm of 0 is 0. PyTorch: `torch.linalg.vector_norm`.
     ///
     /// # Examples
     /// ```
@@ -161,13 +163,11 @@ fn over(site: CallSite, x: &Tensor, p: f64, axes: &AxisList, keepdim: bool) -> T
 pub(crate) fn magnitude(site: CallSite, x: &Tensor, p: f64, axes: &[usize]) -> Result<Tensor> {
     let wide = computing(site, x)?;
     let size = |x: &Tensor| site.alu(AluOp::Abs, &[x]);
+    if p < 0.0 {
+        nonempty(site, &wide, axes)?;
+    }
     let y = if p == f64::INFINITY {
-        // Unlike PyTorch's other maxima, that of no magnitudes is 0.
-        if x.numel() == 0 {
-            total(site, &wide, axes)
-        } else {
-            extreme(site, &size(&wide), Monoid::Max, axes)?
-        }
+        extreme(site, &size(&wide), Monoid::Max, axes)?
     } else if p == f64::NEG_INFINITY {
         extreme(site, &size(&wide), Monoid::Min, axes)?
     } else if p == 0.0 {
@@ -178,23 +178,49 @@ pub(crate) fn magnitude(site: CallSite, x: &Tensor, p: f64, axes: &[usize]) -> R
         total(site, &size(&wide), axes)
     } else if p == 2.0 {
         let squares = site.alu(AluOp::Mul, &[&wide, &wide]);
-        root(site, &total(site, &squares, axes), |sum| site.alu(AluOp::Sqrt, &[sum]))
+        let y = site.alu(AluOp::Sqrt, &[&total(site, &squares, axes)]);
+        with_slope(site, y, &wide, p, axes)
     } else {
         let exponent = site.constant_like(Scalar::Float(p), &wide);
         let inverse = site.constant_like(Scalar::Float(1.0 / p), &wide);
         let powers = site.alu(AluOp::Pow, &[&size(&wide), &exponent]);
-        root(site, &total(site, &powers, axes), |sum| site.alu(AluOp::Pow, &[sum, &inverse]))
+        let y = site.alu(AluOp::Pow, &[&total(site, &powers, axes), &inverse]);
+        with_slope(site, y, &wide, p, axes)
     };
     Ok(site.cast(&y, x.dtype()))
 }
 
-/// A root of a sum; of 0 it is 0 with a gradient of 0, where the root's own
-/// would be infinite.
-fn root(site: CallSite, sum: &Tensor, take: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
-    let zero = site.constant_like(0, sum);
-    let nothing = site.alu(AluOp::Eq, &[sum, &zero]);
-    let safe = site.choose(&nothing, &site.constant_like(1, sum), sum);
-    site.choose(&nothing, &zero, &take(&safe))
+/// `y` as the `p`-norm of `x`, with the gradient `sign(x) (|x| / y)^(p - 1)`, which is 0 where the
+/// norm is 0, and for orders other than 2 where the element is.
+fn with_slope(site: CallSite, y: Tensor, x: &Tensor, p: f64, axes: &[usize]) -> Tensor {
+    let shape = kept(x, axes);
+    with_rule(y, &[x], move |inputs, y, g| {
+        let x = &inputs[0];
+        let spread = |t: &Tensor| site.expand(&site.reshape(t, &shape), &x.shape());
+        let (zero, one) = (site.constant_like(0, x), site.constant_like(1, x));
+        let is_zero = |t: &Tensor| site.alu(AluOp::Eq, &[t, &zero]);
+        if p == 2.0 {
+            let still = is_zero(y);
+            let factor = site.alu(AluOp::Div, &[g, &site.choose(&still, &one, y)]);
+            return vec![Some(site.alu(AluOp::Mul, &[x, &spread(&site.choose(&still, &zero, &factor))]))];
+        }
+        let y = spread(y);
+        let still = site.alu(AluOp::Or, &[&is_zero(x), &is_zero(&y)]);
+        let safe = |t: &Tensor| site.choose(&still, &one, t);
+        let slope = slope(site, &site.alu(AluOp::Abs, &[&safe(x)]), &safe(&y), p);
+        let negative = site.alu(AluOp::Lt, &[x, &zero]);
+        let signed = site.choose(&negative, &site.alu(AluOp::Neg, &[&slope]), &slope);
+        vec![Some(site.alu(AluOp::Mul, &[&site.choose(&still, &zero, &signed), &spread(g)]))]
+    })
+}
+
+/// `(x / y)^(p - 1)`; of small orders as two powers, as the quotient may have no room.
+fn slope(site: CallSite, x: &Tensor, y: &Tensor, p: f64) -> Tensor {
+    let power = |x: &Tensor, p: f64| site.alu(AluOp::Pow, &[x, &site.constant_like(Scalar::Float(p), x)]);
+    if 0.0 < p && p < 2.0 {
+        return site.alu(AluOp::Mul, &[&power(x, p - 1.0), &power(y, 1.0 - p)]);
+    }
+    power(&site.alu(AluOp::Div, &[x, y]), p - 1.0)
 }
 
 fn matrix(site: CallSite, x: &Tensor, norm: MatrixNorm, axes: [i64; 2], keepdim: bool) -> Tensor {

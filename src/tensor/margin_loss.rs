@@ -302,10 +302,11 @@ fn multi_margin_loss(
     let (last, classes) = (shape.rank() - 1, shape[shape.rank() - 1]);
     let (wide, index) = (widen(site, x), site.unsqueeze(target, last));
     let own = site.gather(&wide, last, &index);
-    let missing = site.max(site.add(site.sub(&wide, &own), opts.margin), 0.0);
-    let missing = if opts.p == 2 { site.square(&missing) } else { missing };
     let class = site.iota_along(classes, last, last + 1, DType::I64, x.device());
-    let others = site.select(&site.eq(class, &index), 0.0, missing, wide.dtype());
+    let lag = site.add(site.sub(&wide, &own), opts.margin);
+    // Before the square, whose gradient at an infinite score less itself is NaN.
+    let others = site.select(&site.eq(class, &index), 0.0, site.max(lag, 0.0), wide.dtype());
+    let others = if opts.p == 2 { site.square(&others) } else { others };
     let loss = site.div(site.sum(&others, &[last]), classes as f64);
     let loss = match &opts.weight {
         Some(weight) => site.mul(loss, site.squeeze(&class_weights(site, weight, &index, classes)?, last)),

@@ -4,6 +4,7 @@
 mod accuracy;
 pub mod activation;
 pub mod adaptive;
+mod adjugate;
 mod advanced;
 pub mod affine;
 pub mod argmax;

@@ -1,6 +1,6 @@
 //! Variance and standard deviation.
 
-use crate::base::{Result, Scalar};
+use crate::base::{DType, Result, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::axis::{AxisList, IntoAxes};
@@ -8,6 +8,7 @@ use crate::tensor::compose::CallSite;
 use crate::tensor::lane::{kept, reduced};
 use crate::tensor::options::options;
 use crate::tensor::reduce::{computing, count, folded, mean};
+use crate::tensor::rule::with_rule;
 
 options! {
     /// How a variance is taken.
@@ -73,6 +74,8 @@ impl Tensor {
     }
 
     /// The square root of [`Tensor::var`]: the standard deviation.
+    ///
+    /// No square overflows on the way. The gradient of a deviation of 0 is 0.
     ///
     /// # Examples
     /// ```
@@ -159,13 +162,55 @@ fn with_mean(site: CallSite, x: &Tensor, axes: AxisList, opts: &VarOpts, root: b
 }
 
 fn variance(site: CallSite, x: &Tensor, axes: &[usize], opts: &VarOpts, root: bool) -> Result<Tensor> {
-    let squares = folded(site, &computing(site, x)?, Monoid::M2, axes);
+    let wide = computing(site, x)?;
     let divisor = (count(x, axes) as f64 - opts.correction).max(0.0);
-    let divisor = site.constant_like(Scalar::Float(divisor), &squares);
-    let mut y = site.alu(AluOp::Div, &[&squares, &divisor]);
-    if root {
-        y = site.alu(AluOp::Sqrt, &[&y]);
-    }
+    let divisor = site.constant_like(Scalar::Float(divisor), &wide);
+    let y = if root {
+        deviation(site, &wide, axes, &divisor)
+    } else {
+        site.alu(AluOp::Div, &[&folded(site, &wide, Monoid::M2, axes), &divisor])
+    };
     let y = site.cast(&y, x.dtype());
     Ok(if opts.keepdim { site.reshape(&y, &kept(x, axes)) } else { y })
+}
+
+/// The root of the squared deviations' sum over `divisor`.
+fn deviation(site: CallSite, x: &Tensor, axes: &[usize], divisor: &Tensor) -> Tensor {
+    if x.numel() == 0 {
+        let squares = folded(site, x, Monoid::M2, axes);
+        return site.alu(AluOp::Sqrt, &[&site.alu(AluOp::Div, &[&squares, divisor])]);
+    }
+    let (scale, scaled) = in_range(site, x, axes);
+    let squares = folded(site, &scaled, Monoid::M2, axes);
+    let root = site.alu(AluOp::Sqrt, &[&site.alu(AluOp::Div, &[&squares, divisor])]);
+    let y = site.alu(AluOp::Div, &[&root, &site.reshape(&scale, &root.shape())]);
+    let axes: Box<[usize]> = axes.into();
+    with_rule(y, &[x, divisor], move |inputs, y, g| {
+        let (x, divisor) = (&inputs[0], &inputs[1]);
+        let (scale, scaled) = in_range(site, x, &axes);
+        let centred = site.sub(&scaled, site.mean_keepdim(&scaled, &axes));
+        let size = site.alu(AluOp::Mul, &[&site.reshape(y, &scale.shape()), &scale]);
+        let still = site.alu(AluOp::Eq, &[&size, &site.constant_like(0, &size)]);
+        let safe = site.choose(&still, &site.constant_like(1, &size), &size);
+        let share = site.alu(AluOp::Div, &[&site.reshape(g, &scale.shape()), divisor]);
+        let factor = site.alu(AluOp::Div, &[&share, &safe]);
+        let factor = site.choose(&still, &site.constant_like(0, &size), &factor);
+        vec![Some(site.alu(AluOp::Mul, &[&centred, &site.expand(&factor, &x.shape())])), None]
+    })
+}
+
+/// A power of two over axes that stay with extent 1, and the elements times it, whose squares
+/// neither overflow nor vanish.
+fn in_range(site: CallSite, x: &Tensor, axes: &[usize]) -> (Tensor, Tensor) {
+    let double = x.dtype() == DType::F64;
+    let (bound, down, up) = if double { (300, -700, 700) } else { (40, -80, 90) };
+    let power = |exponent: i32| site.constant_like(Scalar::Float(2f64.powi(exponent)), x);
+    let largest = folded(site, &site.alu(AluOp::Abs, &[x]), Monoid::Max, axes);
+    let largest = site.reshape(&largest, &kept(x, axes));
+    let small = site.alu(AluOp::Lt, &[&largest, &power(-bound)]);
+    let large = site.alu(AluOp::Lt, &[&power(bound), &largest]);
+    let scale = site.choose(&small, &power(up), &site.constant_like(1, x));
+    let scale = site.choose(&large, &power(down), &scale);
+    let scaled = site.alu(AluOp::Mul, &[x, &site.expand(&scale, &x.shape())]);
+    (scale, scaled)
 }

@@ -44,6 +44,9 @@ options! {
         mask: Option<Tensor> = None, &Tensor => some;
         /// Average the returned weights over the heads (true).
         average_weights: bool = true;
+        /// The returned weights matter (true). Else, as in PyTorch, a query that may look nowhere
+        /// gets zeros and not NaN.
+        need_weights: bool = true;
     }
 }
 
@@ -132,8 +135,12 @@ fn weights(site: CallSite, q: &Tensor, k: &Tensor, opts: &MultiHeadOpts, given: 
     let scale = 1.0 / (q.shape()[3] as f64).sqrt();
     let scores = matmul(site, &site.mul(q, scale), &site.transpose(k, 2, 3));
     let scores = masked(site, scores, opts, k.shape()[2] - given)?;
-    // As in PyTorch, a query that may look nowhere gets NaN.
-    Ok(softmax(site, &scores, false))
+    if opts.need_weights {
+        return Ok(softmax(site, &scores, false));
+    }
+    let blind = site.eq(site.reduce_keepdim(Monoid::Max, &scores, &[3]), f64::NEG_INFINITY);
+    let seen = site.select(&blind, 0.0, &scores, scores.dtype());
+    Ok(site.select(&blind, 0.0, softmax(site, &seen, false), scores.dtype()))
 }
 
 fn check(

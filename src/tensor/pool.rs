@@ -148,6 +148,8 @@ pub(crate) struct WindowsAlong {
     pub dilation: usize,
     /// Where each window starts, `I64`; before 0 in the padding.
     pub starts: Tensor,
+    /// Elements of padding in front.
+    pub pad: usize,
 }
 
 /// A tensor seen through windows: `[n, c, windows.., elements..]`.
@@ -175,7 +177,7 @@ impl Windows {
 
     /// The largest elements.
     pub fn max(&self, site: CallSite) -> Tensor {
-        unbatched(site, &largest(site, &self.flat(site)), self.lone)
+        unbatched(site, &self.largest(site, &self.flat(site)), self.lone)
     }
 
     /// The largest elements, and their row-major positions in the spatial
@@ -185,8 +187,8 @@ impl Windows {
         if flat.ty().is_none() {
             return (flat.clone(), flat);
         }
-        let (last, max) = (flat.rank() - 1, largest(site, &flat));
-        let best = site.reduce(Monoid::ArgMax, &flat, &[last]);
+        let (last, max) = (flat.rank() - 1, self.largest(site, &flat));
+        let best = best(site, &flat, &max, self.first_inside(site).as_ref());
         let position = self.position(site, &best, flat.shape()[last]);
         (unbatched(site, &max, self.lone), unbatched(site, &position, self.lone))
     }
@@ -202,8 +204,6 @@ impl Windows {
             let mut dims = vec![1; self.along.len() - i];
             dims[0] = along.starts.numel();
             let at = site.add(site.reshape(&along.starts, &dims), site.mul(inside, along.dilation as i64));
-            // Padding wins only where all of a window is the least value.
-            let at = site.max(at, 0i64);
             position = Some(match position {
                 Some(outer) => site.add(site.mul(outer, along.extent as i64), at),
                 None => at,
@@ -211,20 +211,54 @@ impl Windows {
         }
         position.unwrap_or_else(|| best.clone())
     }
+
+    /// The number of each window's first element that is not in the padding; `None` without any
+    /// in front.
+    fn first_inside(&self, site: CallSite) -> Option<Tensor> {
+        if self.along.iter().all(|along| along.pad == 0) {
+            return None;
+        }
+        let number = |i: usize, along: &WindowsAlong| {
+            let mut dims = vec![1; self.along.len() - i];
+            dims[0] = along.starts.numel();
+            let outside = site.max(site.sub(0i64, site.reshape(&along.starts, &dims)), 0i64);
+            let dilation = along.dilation as i64;
+            let skipped = site.div(site.add(outside, dilation - 1), dilation);
+            let inner: usize = self.along[i + 1..].iter().map(|along| along.size).product();
+            site.mul(skipped, inner as i64)
+        };
+        let numbers = self.along.iter().enumerate().map(|(i, along)| number(i, along));
+        numbers.reduce(|sum, number| site.add(sum, number))
+    }
+
+    /// The largest along the last axis of the flat windows, with a gradient that the first of equal
+    /// ones has.
+    fn largest(&self, site: CallSite, x: &Tensor) -> Tensor {
+        if x.ty().is_none() {
+            return x.clone();
+        }
+        let last = x.rank() - 1;
+        let max = site.reduce(Monoid::Max, x, &[last]);
+        let first = self.first_inside(site);
+        let inputs: Vec<&Tensor> = [x].into_iter().chain(&first).collect();
+        with_rule(max, &inputs, move |inputs, max, cotangent| {
+            let best = site.unsqueeze(&best(site, &inputs[0], max, inputs.get(1)), last);
+            let elements = site.iota(inputs[0].shape()[last], best.dtype(), best.device());
+            let here = site.eq(&best, elements);
+            let all = site.select(&here, site.unsqueeze(cotangent, last), 0i64, cotangent.dtype());
+            [Some(all)].into_iter().chain(inputs[1..].iter().map(|_| None)).collect()
+        })
+    }
 }
 
-/// The largest along the last axis, with a gradient that the first of equal ones has.
-fn largest(site: CallSite, x: &Tensor) -> Tensor {
-    if x.ty().is_none() {
-        return x.clone();
+/// The number of the largest along the last axis: of equal ones the first, but not padding, which
+/// has the least value and comes before `first`.
+fn best(site: CallSite, x: &Tensor, max: &Tensor, first: Option<&Tensor>) -> Tensor {
+    let best = site.reduce(Monoid::ArgMax, x, &[x.rank() - 1]);
+    match first {
+        Some(first) => site.select(&site.eq(max, least(x.dtype())), first, &best, best.dtype()),
+        None => best,
     }
-    let last = x.rank() - 1;
-    with_rule(site.reduce(Monoid::Max, x, &[last]), &[x], move |inputs, _, cotangent| {
-        let best = site.unsqueeze(&site.reduce(Monoid::ArgMax, &inputs[0], &[last]), last);
-        let elements = site.iota(inputs[0].shape()[last], best.dtype(), best.device());
-        let first = site.eq(&best, elements);
-        vec![Some(site.select(&first, site.unsqueeze(cotangent, last), 0i64, cotangent.dtype()))]
-    })
 }
 
 /// The least value of a type, which no maximum prefers.
@@ -323,7 +357,7 @@ fn windows(
         let PoolAxis { kernel: size, stride, dilation, extent, .. } = *axis;
         let window = WindowAxis { axis: 2 + i as u8, size, stride, dilation };
         padded.push(PaddedWindow { window, pad: (axis.pad as i64, axis.after()) });
-        along.push(WindowsAlong { extent, size, dilation, starts: axis.starts(site, x) });
+        along.push(WindowsAlong { extent, size, dilation, starts: axis.starts(site, x), pad: axis.pad });
     }
     let tensor = padded_windows(site, x, padded, fill);
     Windows { tensor, along, lone }

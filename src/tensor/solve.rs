@@ -4,6 +4,7 @@
 use crate::base::{DType, Shape};
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
+use crate::tensor::adjugate::adjugates;
 use crate::tensor::blocked::{eliminate, substitute};
 use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::diagonal::{lower_triangle, upper_triangle};
@@ -37,8 +38,8 @@ options! {
 impl Tensor {
     /// Determinants of square matrices: `[.., n, n]` to `[..]`.
     ///
-    /// The gradient of a singular matrix's is NaN. Invalid unless the matrices are square and
-    /// floating. PyTorch: `torch.linalg.det`.
+    /// The gradient is the transposed adjugate, also of singular matrices. Invalid unless the
+    /// matrices are square and floating. PyTorch: `torch.linalg.det`.
     ///
     /// # Examples
     /// ```
@@ -136,12 +137,12 @@ pub(crate) fn square_floats(site: CallSite, x: &Tensor) -> Checked<(Tensor, usiz
 }
 
 /// The sum of numbers of each matrix, or their product, `[..]` from `[blocks, .., width]`.
-fn combined(site: CallSite, monoid: Monoid, x: &Tensor) -> Tensor {
+pub(crate) fn combined(site: CallSite, monoid: Monoid, x: &Tensor) -> Tensor {
     site.reduce(monoid, x, &[0, x.rank() - 1])
 }
 
 /// The pivots of matrices, and whether one of them is zero.
-fn pivots(site: CallSite, x: &Tensor) -> (Tensor, Tensor) {
+pub(crate) fn pivots(site: CallSite, x: &Tensor) -> (Tensor, Tensor) {
     let nothing = site.slice(x, x.rank() - 1, 0, 0, 1);
     let pivots = eliminate(site, x, &nothing).pivots;
     let zeros = site.cast(&site.eq(&pivots, 0.0), DType::I32);
@@ -149,7 +150,7 @@ fn pivots(site: CallSite, x: &Tensor) -> (Tensor, Tensor) {
     (pivots, singular)
 }
 
-fn det(site: CallSite, x: &Tensor) -> Checked<Tensor> {
+pub(crate) fn det(site: CallSite, x: &Tensor) -> Checked<Tensor> {
     let (wide, n) = square_floats(site, x)?;
     if n == 0 {
         let ones = site.scalar(1.0, x.dtype(), x.device());
@@ -158,8 +159,7 @@ fn det(site: CallSite, x: &Tensor) -> Checked<Tensor> {
     let (pivots, singular) = pivots(site, &wide);
     let product = combined(site, Monoid::Prod, &pivots);
     let det = site.select(&singular, 0.0, product, wide.dtype());
-    // Jacobi's formula.
-    let det = with_rule(det, &[&wide], move |x, y, g| vec![Some(cofactors(site, &x[0], &site.mul(g, y)))]);
+    let det = with_rule(det, &[&wide], move |x, _, g| vec![Some(adjugates(site, &x[0], g))]);
     Ok(site.cast(&det, x.dtype()))
 }
 
@@ -187,12 +187,16 @@ fn slogdet(site: CallSite, x: &Tensor) -> Checked<(Tensor, Tensor)> {
     Ok((site.cast(&sign, x.dtype()), site.cast(&log, x.dtype())))
 }
 
-/// The inverses of square matrices, in the type arithmetic is carried out in.
-fn inverse(site: CallSite, x: &Tensor) -> Tensor {
+/// Identity matrices of a tensor's shape.
+pub(crate) fn identity(site: CallSite, x: &Tensor) -> Tensor {
     let (n, rank) = (x.shape()[x.rank() - 1], x.rank());
     let index = |axis: usize| site.iota_along(n, axis, rank, DType::I64, x.device());
-    let identity = site.cast(&site.eq(index(rank - 2), index(rank - 1)), x.dtype());
-    solutions(site, x, &site.expand(&identity, &x.shape()))
+    site.expand(&site.cast(&site.eq(index(rank - 2), index(rank - 1)), x.dtype()), &x.shape())
+}
+
+/// The inverses of square matrices, in the type arithmetic is carried out in.
+pub(crate) fn inverse(site: CallSite, x: &Tensor) -> Tensor {
+    solutions(site, x, &identity(site, x))
 }
 
 /// The inverses of square matrices.

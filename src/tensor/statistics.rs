@@ -323,14 +323,15 @@ fn quantiles(site: CallSite, x: &Tensor, q: &Tensor, axes: &AxisList, opts: &Qua
 }
 
 /// The point at `weight` of the way from `low` to `high`, reckoned from the
-/// nearer end.
+/// nearer end, which it is where an infinite end leaves no way.
 fn between(site: CallSite, low: &Tensor, high: &Tensor, weight: &Tensor) -> Tensor {
     let apart = site.alu(AluOp::Sub, &[high, low]);
     let up = site.alu(AluOp::Add, &[low, &site.alu(AluOp::Mul, &[weight, &apart])]);
     let rest = site.alu(AluOp::Sub, &[&site.constant_like(1, weight), weight]);
     let down = site.alu(AluOp::Sub, &[high, &site.alu(AluOp::Mul, &[&rest, &apart])]);
     let near = site.alu(AluOp::Lt, &[weight, &site.constant_like(Scalar::Float(0.5), weight)]);
-    site.choose(&near, &up, &down)
+    let y = site.choose(&near, &up, &down);
+    site.choose(&site.is_nan(&y), &site.choose(&near, low, high), &y)
 }
 
 #[cfg(test)]

@@ -117,6 +117,7 @@ fn multi_head(c: &Call) -> Outcome {
     let opts = with(opts, c.opt_tensor("attn_mask")?, |opts, mask| opts.mask(&mask));
     let opts = with(opts, c.opt_flag("average_attn_weights")?, MultiHeadOpts::average_weights);
     let weights_wanted = c.opt_flag("need_weights")?.unwrap_or(true);
+    let opts = opts.need_weights(weights_wanted);
     let (key, value, heads) = (c.tensor("key")?, c.tensor("value")?, c.size("num_heads")?);
     let (result, weights) =
         c.tensor("query")?.multi_head_attention_forward(&key, &value, heads, &projections, opts);
