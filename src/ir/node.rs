@@ -220,10 +220,15 @@ impl Node {
         Arc::new(node)
     }
 
-    /// The same operation, with a rule of its own for gradients.
+    /// The same operation, with a rule of its own for gradients, some of whose inputs are tracked.
     pub fn overridden(&self, given: Override) -> Arc<Node> {
         let operands = self.operands().clone();
-        self.with_edges(Edges::new(operands, Some(History::Override(given))))
+        let node = self.with_edges(Edges::new(operands, Some(History::Override(given))));
+        // Steps, whose parts no gradient passes, have one all the same: 0.
+        if tracking() {
+            node.marks.fetch_or(TRACKED, Ordering::Relaxed);
+        }
+        node
     }
 
     /// A copy of a node, its operands and the inputs of its rule replaced.

@@ -30,7 +30,7 @@ float_functions! {
     /// assert!((Tensor::scalar(1.0, ()).silu().item::<f32>()? - 0.7311).abs() < 1e-4);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    silu |x| &x * x.sigmoid();
+    silu |x| x.silu();
     /// `x P(X <= x)` for a standard normal `X`, by the error function (Hendrycks and Gimpel 2016).
     ///
     /// # Examples
@@ -68,7 +68,10 @@ float_functions! {
     /// assert!((Tensor::scalar(1.0, ()).hardswish().item::<f32>()? - 0.6667).abs() < 1e-4);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    hardswish |x| &x * x.hardsigmoid();
+    hardswish |x| (&x * x.hardsigmoid()).with_slope(&x, |x, _| {
+        let inside = x.choose(&x.lt(-3.0), 0.0, x * (1.0 / 3.0) + 0.5);
+        x.choose(&x.gt(3.0), 1.0, inside)
+    });
     /// `relu6(x + 3) / 6` of each element.
     ///
     /// # Examples
@@ -345,7 +348,14 @@ impl Tensor {
 impl Term {
     /// `1 / (1 + exp(-x))`; devices know the pattern.
     pub(crate) fn sigmoid(&self) -> Term {
-        (1.0 + (-self).exp()).recip()
+        (1.0 + (-self).exp()).recip().with_slope(self, |_, y| y * (1.0 - y))
+    }
+
+    fn silu(&self) -> Term {
+        (self * self.sigmoid()).with_slope(self, |x, _| {
+            let sigmoid = x.sigmoid();
+            &sigmoid + (x * &sigmoid) * (-x).sigmoid()
+        })
     }
 
     fn gelu_tanh(&self) -> Term {
@@ -366,13 +376,7 @@ impl Term {
 
     /// Between two numbers; at a bound the gradient is the bound's, 0.
     fn between(&self, min: Scalar, max: Scalar) -> Term {
-        let (site, x) = (self.site(), self.clone().into_tensor());
-        let y = self.max(self.number(min)).min(self.number(max)).into_tensor();
-        let y = with_rule(y, &[&x], move |x, _, g| {
-            let inside = site.and(site.lt(min, &x[0]), site.lt(&x[0], max));
-            vec![Some(site.select(&inside, g, site.scalar(0.0, g.dtype(), g.device()), g.dtype()))]
-        });
-        Term::new(site, y)
+        self.clamp(Some(&self.number(min)), Some(&self.number(max)))
     }
 
     fn elu(&self, alpha: f64, slope: f64) -> Term {
@@ -382,7 +386,11 @@ impl Term {
         let below = if slope == 1.0 { below } else { below * slope };
         let curve = below.expm1();
         let curve = if alpha == 1.0 { curve } else { curve * alpha };
-        self.choose(&positive, self, curve)
+        self.choose(&positive, self, curve).with_slope(self, move |x, _| {
+            let positive = x.gt(0.0);
+            let below = (x.choose(&positive, 0.0, x) * slope).exp() * (alpha * slope);
+            x.choose(&positive, 1.0, below)
+        })
     }
 
     /// `log(1 + exp(x))` up to the threshold, where `x` takes over.

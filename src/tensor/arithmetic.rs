@@ -131,7 +131,7 @@ impl Tensor {
         if !common_dtype(&operands).is_some_and(DType::is_float) {
             return site.invalid("a floating operand", "integers only", &[self, a, b]);
         }
-        formula(site, operands, |[x, a, b]| x + (a / b).times(value))
+        formula(site, operands, |[x, a, b]| x + a.times(value) / b)
     }
 
     /// The length of the hypotenuse, `sqrt(self^2 + other^2)`, without overflow on the way.
@@ -148,7 +148,9 @@ impl Tensor {
     #[track_caller]
     pub fn hypot(&self, other: &Tensor) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
-        float_formula(CallSite::here("hypot"), operands, |[a, b]| hypot(&a, &b))
+        float_formula(CallSite::here("hypot"), operands, |[a, b]| {
+            hypot(&a, &b).with_cotangents([&a, &b], |[a, b], y, g| [g * share(&a, y), g * share(&b, y)])
+        })
     }
 
     /// 0 where the element is negative or NaN, 1 where it is positive, and `values` where it is 0.
@@ -173,7 +175,7 @@ impl Tensor {
         formula(site, operands, |[x, at_zero]| {
             let zero = x.number(0);
             let step = x.gt(&zero).cast(x.dtype());
-            x.choose(&x.eq(&zero), at_zero, step)
+            x.choose(&x.eq(&zero), &at_zero, step).as_steps_of(&[&x, &at_zero])
         })
     }
 
@@ -223,7 +225,12 @@ impl Tensor {
     #[track_caller]
     pub fn xlogy(&self, other: impl Operand) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
-        float_formula(CallSite::here("xlogy"), operands, |[x, y]| &x * finite_factor(&x, &y, 0.0, y.log()))
+        float_formula(CallSite::here("xlogy"), operands, |[x, y]| {
+            let value = &x * finite_factor(&x, &y, 0.0, y.log());
+            value.with_cotangents([&x, &y], |[x, y], _, g| {
+                [g * slope_of_factor(&x, &y, 0.0, y.log()), g * x / y]
+            })
+        })
     }
 
     /// `self * log(1 + other)`, and 0 where `self` is 0, unless `other` is NaN.
@@ -241,7 +248,10 @@ impl Tensor {
     pub fn xlog1py(&self, other: impl Operand) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
         float_formula(CallSite::here("xlog1py"), operands, |[x, y]| {
-            &x * finite_factor(&x, &y, -1.0, y.log1p())
+            let value = &x * finite_factor(&x, &y, -1.0, y.log1p());
+            value.with_cotangents([&x, &y], |[x, y], _, g| {
+                [g * slope_of_factor(&x, &y, -1.0, y.log1p()), g * x / (y + 1.0)]
+            })
         })
     }
 
@@ -328,6 +338,12 @@ fn hypot(a: &Term, b: &Term) -> Term {
     a.choose(&infinite, f64::INFINITY, length)
 }
 
+/// What a leg of a right triangle is of its length: the length's slope. Of an infinite length a finite
+/// leg is nothing.
+fn share(leg: &Term, length: &Term) -> Term {
+    leg / length.choose(&length.eq(0.0), 1.0, length)
+}
+
 /// `|a - b|`, and 0 where they are equal, infinities too.
 fn distance(a: &Term, b: &Term) -> Term {
     a.choose(&a.eq(b), 0.0, (a - b).abs())
@@ -338,6 +354,11 @@ fn distance(a: &Term, b: &Term) -> Term {
 fn finite_factor(x: &Term, y: &Term, pole: f64, factor: Term) -> Term {
     let infinite = y.le(pole).or(y.eq(f64::INFINITY));
     x.choose(&x.eq(0.0).and(infinite), 0.0, factor)
+}
+
+/// The slope of `x * factor` by `x`: 0 where `x` is 0 and `y` not above the pole, as in PyTorch.
+fn slope_of_factor(x: &Term, y: &Term, pole: f64, factor: Term) -> Term {
+    x.choose(&x.eq(0.0).and(y.le(pole)), 0.0, factor)
 }
 
 fn integer_formula(site: CallSite, a: &Tensor, b: &Tensor, body: impl FnOnce(Term, Term) -> Term) -> Tensor {

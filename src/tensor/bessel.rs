@@ -15,10 +15,7 @@ float_functions! {
     /// assert!((Tensor::scalar(1.0, ()).i0().item::<f32>()? - 1.2661).abs() < 1e-4);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    i0 |x| {
-        let parts = x.bessel_parts(&fit::I0_BELOW_8, &fit::I0_ABOVE_8);
-        x.choose(&parts.small, parts.near, parts.far)
-    };
+    i0 |x| x.i0();
     /// Modified Bessel function of the first kind, of order 1. At infinities NaN, as in PyTorch.
     ///
     /// PyTorch: `torch.special.i1`.
@@ -29,10 +26,7 @@ float_functions! {
     /// assert!((Tensor::scalar(1.0, ()).i1().item::<f32>()? - 0.5652).abs() < 1e-4);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    i1 |x| {
-        let parts = x.bessel_parts(&fit::I1_BELOW_8, &fit::I1_ABOVE_8);
-        x.choose(&parts.small, parts.x * parts.near, parts.far.negated_where(&x.lt(0.0)))
-    };
+    i1 |x| x.i1();
 }
 
 struct BesselTerms {
@@ -45,6 +39,24 @@ struct BesselTerms {
 }
 
 impl Term {
+    fn i0(&self) -> Term {
+        let parts = self.bessel_parts(&fit::I0_BELOW_8, &fit::I0_ABOVE_8);
+        self.choose(&parts.small, parts.near, parts.far).with_slope(self, |x, _| {
+            // At infinities the function of order 1 is no number here.
+            x.choose(&x.abs().eq(f64::INFINITY), x, x.i1())
+        })
+    }
+
+    fn i1(&self) -> Term {
+        let parts = self.bessel_parts(&fit::I1_BELOW_8, &fit::I1_ABOVE_8);
+        let far = parts.far.negated_where(&self.lt(0.0));
+        self.choose(&parts.small, parts.x * parts.near, far).with_slope(self, |x, y| {
+            let parts = x.bessel_parts(&fit::I1_BELOW_8, &fit::I1_ABOVE_8);
+            let quotient = x.choose(&parts.small, parts.near, y / x.choose(&parts.small, 1.0, x));
+            x.i0() - quotient
+        })
+    }
+
     fn bessel_parts(&self, below: &Fit, above: &Fit) -> BesselTerms {
         let magnitude = self.abs();
         let small = magnitude.lt(8.0);

@@ -206,22 +206,23 @@ fn nan_to_num(site: CallSite, x: &Tensor, opts: NanToNumOpts) -> Tensor {
 }
 
 impl Term {
-    /// Brought between the bounds by comparison, so that at a bound the
-    /// gradient goes to the operand, as in PyTorch.
+    /// Brought between the bounds; `max` wins where they cross. At a number the gradient is the number's,
+    /// 0; beside a tensor it is shared with that, as in PyTorch.
     pub(crate) fn clamp(&self, min: Option<&Term>, max: Option<&Term>) -> Term {
-        let crossed = |beyond: Term, bound: &Term| match bound.constant() {
-            Some(number) if !number.as_f64().is_nan() => beyond,
-            Some(_) | None if bound.dtype().is_float() => beyond.or(bound.is_nan()),
-            Some(_) | None => beyond,
-        };
-        let low = match min {
-            Some(min) => self.choose(&crossed(self.lt(min), min), min, self),
-            None => self.clone(),
-        };
-        match max {
-            Some(max) => low.choose(&crossed(low.gt(max), max), max, &low),
-            None => low,
+        let low = min.map_or(self.clone(), |min| self.max(min));
+        let value = max.map_or(low.clone(), |max| low.min(max));
+        let numbers = [min, max].map(|bound| bound.map(|bound| bound.constant()));
+        let [None | Some(Some(_)), None | Some(Some(_))] = numbers else { return value };
+        if !self.dtype().is_float() {
+            return value;
         }
+        let [min, max] = numbers.map(Option::flatten);
+        value.with_slope(self, move |x, _| {
+            let above = min.map(|min| x.gt(&x.number(min)));
+            let below = max.map(|max| x.lt(&x.number(max)));
+            let inside = above.into_iter().chain(below).reduce(|a, b| a.and(b));
+            inside.map_or(x.number(1), |inside| x.choose(&inside, 1.0, 0.0))
+        })
     }
 }
 

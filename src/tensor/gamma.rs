@@ -59,6 +59,20 @@ const STIRLING_DERIVATIVE: [f64; 8] = [
     -3617.0 / 8160.0,
 ];
 
+/// `B(2k)`: the series of `trigamma` in `1 / z^2`, times `1 / z^3`.
+const BERNOULLI: [f64; 8] = [
+    1.0 / 6.0,
+    -1.0 / 30.0,
+    1.0 / 42.0,
+    -1.0 / 30.0,
+    5.0 / 66.0,
+    -691.0 / 2730.0,
+    7.0 / 6.0,
+    -3617.0 / 510.0,
+];
+
+const EULER_GAMMA: f64 = 0.577_215_664_901_532_9;
+
 /// An argument brought to at least 1/2 by reflection.
 struct Reflected {
     /// Where it was below.
@@ -89,8 +103,12 @@ impl Term {
         let sine = fraction.choose(&left, distance, 0.5) * PI;
         let reflection = PI.ln() - sine.sin().log() - &right;
         let value = self.choose(&left, reflection, right);
-        let infinite = left.and(fraction.eq(0.0)).or(self.abs().eq(f64::INFINITY));
-        self.choose(&infinite, f64::INFINITY, value)
+        // Next to 0 the sine's rounding would show.
+        let magnitude = self.abs();
+        let least = magnitude.lt(if self.dtype() == DType::F64 { 1e-9 } else { 1e-4 });
+        let value = self.choose(&least, self * -EULER_GAMMA - magnitude.log(), value);
+        let infinite = left.and(fraction.eq(0.0)).or(magnitude.eq(f64::INFINITY));
+        self.choose(&infinite, f64::INFINITY, value).with_slope(self, |x, _| x.digamma())
     }
 
     /// `pi / tan(pi x)` for `x` up to 1/2 where the mask holds; near 0 one over
@@ -109,7 +127,17 @@ impl Term {
         let cotangent = centred.pi_cotangent(&left).negated_where(&self.sign_bit());
         let value = self.choose(&left, &right - cotangent, &right);
         let pole = self.lt(0.0).and(fraction.eq(0.0));
-        self.choose(&pole, f64::NAN, value)
+        self.choose(&pole, f64::NAN, value).with_slope(self, |x, _| x.trigamma())
+    }
+
+    /// The slope of `digamma`.
+    fn trigamma(&self) -> Term {
+        let Reflected { left, z, fraction } = self.reflected();
+        let right = trigamma_right(&z);
+        let distance = fraction.choose(&fraction.gt(0.5), 1.0 - &fraction, &fraction);
+        let sine = (fraction.choose(&left, distance, 0.5) * PI).sin();
+        let reflected = (PI / &sine) * (PI / &sine) - &right;
+        self.choose(&left, reflected, right)
     }
 }
 
@@ -134,6 +162,20 @@ fn lgamma_far(z: &Term) -> Term {
     let stirling = (&z - 0.5) * (z.log() - 1.0) + (half_log_tau - 0.5) + tail;
     let steps = z.choose(&shift, product, 1.0).log();
     stirling - steps
+}
+
+/// `trigamma` from 1/2 on, by `trigamma(z + 8)` below 8 (Abramowitz and Stegun 6.4.12).
+fn trigamma_right(z: &Term) -> Term {
+    let shift = z.lt(8.0);
+    let base = z.choose(&shift, z, 1.0);
+    let square_of = |x: &Term| x.recip() * x.recip();
+    let steps = (1..8).fold(square_of(&base), |sum, i| sum + square_of(&(&base + f64::from(i))));
+    let z = z.choose(&shift, base + 8.0, z);
+    let inverse = z.recip();
+    let square = &inverse * &inverse;
+    let series = (&square * &inverse) * square.polynomial(z.series(&BERNOULLI));
+    let value = &inverse + &square * 0.5 + series;
+    value + z.choose(&shift, steps, 0.0)
 }
 
 /// `digamma` from 1/2 on, by `digamma(z + 8)` below 8.

@@ -119,7 +119,7 @@ float_functions! {
 impl Term {
     /// `exp(x) - 1` as `tanh(x / 2) (exp(x) + 1)`, which cancels nowhere.
     pub(crate) fn expm1(&self) -> Term {
-        (self * 0.5).tanh() * (self.exp() + 1.0)
+        ((self * 0.5).tanh() * (self.exp() + 1.0)).with_slope(self, |x, _| x.exp())
     }
 
     /// `log(1 + x)`: near 0 as `2 atanh(x / (2 + x))`, elsewhere as it stands.
@@ -129,11 +129,18 @@ impl Term {
         let x = self.choose(&near, self, 0.0);
         let s = &x / (&x + 2.0);
         let small = (&s + &s) * (&s * &s).fit(&fit::ATANH);
-        self.choose(&near, small, (self + 1.0).log())
+        // Halves of the least numbers would be rounded.
+        let least = self.abs().lt(if self.dtype() == DType::F64 { 1e-17 } else { 1e-8 });
+        let value = self.choose(&least, self, self.choose(&near, small, (self + 1.0).log()));
+        value.with_slope(self, |x, _| (x + 1.0).recip())
     }
 
     fn logit(&self) -> Term {
-        (self / (1.0 - self)).log()
+        (self / (1.0 - self)).log().with_cotangents([self], |[x], y, g| {
+            // At both ends infinite, with the cotangent's sign; outside no number, as the value.
+            let slope = g / (x.abs() * (1.0 - &x));
+            [g.choose(&y.is_nan(), f64::NAN, slope)]
+        })
     }
 }
 
@@ -294,7 +301,7 @@ fn sign(site: CallSite, x: &Tensor) -> Tensor {
     }
     formula(site, [x.into_operand()], |[x]| {
         let zero = x.number(0);
-        x.gt(&zero).cast(x.dtype()) - x.lt(&zero).cast(x.dtype())
+        (x.gt(&zero).cast(x.dtype()) - x.lt(&zero).cast(x.dtype())).as_steps_of(&[&x])
     })
 }
 

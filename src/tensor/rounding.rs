@@ -220,7 +220,10 @@ fn floor_divide(site: CallSite, operands: [OperandValue; 2]) -> Tensor {
             return quotient;
         }
         // Over 0 the quotient itself tells infinity from NaN.
-        a.choose(&b.eq(0.0), &a / &b, quotient.round())
+        let whole = quotient.round();
+        // A zero keeps the quotient's sign.
+        let whole = a.choose(&whole.eq(0.0), (&a / &b) * 0.0, &whole);
+        a.choose(&b.eq(0.0), &a / &b, whole).as_steps_of(&[&a, &b])
     })
 }
 

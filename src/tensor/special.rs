@@ -4,7 +4,7 @@
 //! Integers and truth values become `F32` first. Polynomials are those of
 //! `fit`; each function takes the shorter ones in single precision.
 
-use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI, SQRT_2};
 
 use crate::base::DType;
 use crate::tensor::fit;
@@ -127,32 +127,36 @@ impl Term {
         let negative = self.lt(0.0);
         // The 0 keeps the untaken branch, and its gradient, finite.
         let left = self.choose(&negative, self, 0.0).abs().min(30.0).exp_of_square(false);
-        self.choose(&negative, &left + left.clone() - &right, &right)
+        let value = self.choose(&negative, &left + left.clone() - &right, &right);
+        value.with_slope(self, |x, y| (x + x) * y - FRAC_2_SQRT_PI)
     }
 
     fn log_ndtr(&self) -> Term {
         let far = self.lt(-1.0);
         let left = self.choose(&far, self, -1.0);
-        let tail = ((&left * -FRAC_1_SQRT_2).erfcx() * 0.5).log() - &left * &left * 0.5;
+        // Half first: the square of what is far out would overflow before its half.
+        let tail = ((&left * -FRAC_1_SQRT_2).erfcx() * 0.5).log() - &left * (&left * 0.5);
         let right = (-((self * FRAC_1_SQRT_2).erfc() * 0.5)).log1p();
         self.choose(&far, tail, right)
+            .with_slope(self, |x, _| (x * -FRAC_1_SQRT_2).erfcx().recip() * (2.0 / PI).sqrt())
     }
 
     fn erfinv(&self) -> Term {
-        inverse(self, &(1.0 - self.abs()))
+        inverse(self, &(1.0 - self.abs())).with_slope(self, |_, y| (y * y).exp() * (PI.sqrt() / 2.0))
     }
 
     fn ndtri(&self) -> Term {
         // With x = 2p - 1, the distance 1 - |x| comes without rounding from p.
         let nearer = self.choose(&self.lt(0.5), self, 1.0 - self);
-        inverse(&(self + self - 1.0), &(&nearer + &nearer)) * SQRT_2
+        let value = inverse(&(self + self - 1.0), &(&nearer + &nearer)) * SQRT_2;
+        value.with_slope(self, |_, y| (y * y * 0.5).exp() * (2.0 * PI).sqrt())
     }
 
     fn entr(&self) -> Term {
         let none = self.le(0.0);
         let x = self.choose(&none, 1.0, self);
         let entropy = 0.0 - &x * x.log();
-        self.choose(&self.lt(0.0), f64::NEG_INFINITY, entropy)
+        self.choose(&self.lt(0.0), f64::NEG_INFINITY, entropy).with_slope(self, |x, _| -1.0 - &x.log())
     }
 }
 

@@ -8,6 +8,7 @@ use crate::ir::{AluOp, Op};
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 use crate::tensor::operand::{OperandValue, common_dtype, unify};
+use crate::tensor::rule::with_rule;
 
 /// A tensor inside a formula. Operators on terms neither promote nor
 /// broadcast: [`formula`] has done both, and numbers take the term's type.
@@ -68,10 +69,6 @@ impl Term {
     pub(crate) fn into_tensor(self) -> Tensor {
         self.tensor
     }
-    /// The user's call.
-    pub(crate) fn site(&self) -> CallSite {
-        self.site
-    }
     /// The type of the elements.
     pub(crate) fn dtype(&self) -> DType {
         self.tensor.dtype()
@@ -103,6 +100,41 @@ impl Term {
         let site = self.site;
         let operands = std::iter::once(self.tensor).chain(rest.into_iter().map(|term| term.tensor));
         Term { tensor: Tensor::apply_owned(site.name, site.span, op, operands), site }
+    }
+
+    /// This value, as a function of `x` with a stated slope, given `x` and the value. What the formula's own
+    /// slope makes of parts that saturate, overflow or divide by zero may be no number where the
+    /// function's is one.
+    pub(crate) fn with_slope(
+        self,
+        x: &Term,
+        slope: impl Fn(&Term, &Term) -> Term + Send + Sync + 'static,
+    ) -> Term {
+        self.with_cotangents([x], move |[x], y, g| [g * slope(&x, y)])
+    }
+
+    /// This value, as a function of `operands` whose cotangents are stated, given the operands, the value
+    /// and its cotangent.
+    pub(crate) fn with_cotangents<const N: usize>(
+        self,
+        operands: [&Term; N],
+        rule: impl Fn([Term; N], &Term, &Term) -> [Term; N] + Send + Sync + 'static,
+    ) -> Term {
+        let site = self.site;
+        let term = move |tensor: &Tensor| Term::new(site, tensor.clone());
+        let tensors = operands.map(|operand| operand.tensor.clone());
+        let tensor = with_rule(self.tensor, &tensors.each_ref(), move |x, y, g| {
+            let found = rule(std::array::from_fn(|i| term(&x[i])), &term(y), &term(g));
+            found.into_iter().map(|cotangent| Some(cotangent.into_tensor())).collect()
+        });
+        Term { tensor, site }
+    }
+
+    /// This value, as a step function of `x`: its slope is 0 everywhere.
+    pub(crate) fn as_steps_of(self, operands: &[&Term]) -> Term {
+        let tensors: Vec<&Tensor> = operands.iter().map(|operand| &operand.tensor).collect();
+        let tensor = with_rule(self.tensor, &tensors, |x, _, _| vec![None; x.len()]);
+        Term { tensor, site: self.site }
     }
 
     fn binary(&self, op: AluOp, rhs: impl IntoTerm) -> Term {

@@ -48,7 +48,7 @@ float_functions! {
     /// assert!((Tensor::scalar(0.5, ()).tan().item::<f32>()? - 0.5463).abs() < 1e-4);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    tan |x| x.sin() / x.cos();
+    tan |x| (x.sin() / x.cos()).with_slope(&x, |_, y| y * y + 1.0);
     /// The inverse sine, in `[-pi/2, pi/2]`; NaN outside `[-1, 1]`.
     ///
     /// # Examples
@@ -84,7 +84,7 @@ float_functions! {
     /// assert!((Tensor::scalar(1.0, ()).sinh().item::<f32>()? - 1.1752).abs() < 1e-4);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    sinh |x| x.tanh() * x.cosh();
+    sinh |x| x.sinh();
     /// The hyperbolic cosine of each element.
     ///
     /// # Examples
@@ -169,12 +169,29 @@ impl Tensor {
     }
 }
 
+/// The slope of `sin(x) / x` in powers of `x^2`, times `x`: `(-1)^n 2 n / (2 n + 1)!` from n = 1 on.
+const SINC_SLOPE: [f64; 9] = [
+    -1.0 / 3.0,
+    1.0 / 30.0,
+    -1.0 / 840.0,
+    1.0 / 45_360.0,
+    -1.0 / 3_991_680.0,
+    1.0 / 518_918_400.0,
+    -1.0 / 93_405_312_000.0,
+    1.0 / 22_230_464_256_000.0,
+    -1.0 / 6_758_061_133_824_000.0,
+];
+
 impl Term {
     /// `exp(x)/2 + exp(-x)/2`, by `exp(x/2)` so that it overflows no earlier.
+    fn sinh(&self) -> Term {
+        (self.tanh() * self.cosh()).with_slope(self, |x, _| x.cosh())
+    }
+
     fn cosh(&self) -> Term {
         let up = (self * 0.5).exp();
         let down = up.recip();
-        (&up * 0.5) * &up + (&down * 0.5) * &down
+        ((&up * 0.5) * &up + (&down * 0.5) * &down).with_slope(self, |x, _| x.sinh())
     }
 
     /// `asin(x) / x` below 1/2, and at `sqrt((1 - |x|) / 2)` from there, which
@@ -222,7 +239,14 @@ impl Term {
         let inverse = a.recip();
         // The factor a comes out of the sum: its square would overflow.
         let far = a.log() + ((&inverse * &inverse + 1.0).sqrt() + 1.0).log();
-        self.choose(&small, near, far.negated_where(&self.lt(0.0)))
+        let value = self.choose(&small, near, far.negated_where(&self.lt(0.0)));
+        value.with_slope(self, |x, _| {
+            // 1 / sqrt(x^2 + 1), where a large |x| comes out of the root.
+            let large = x.abs().gt(1.0);
+            let part = x.choose(&large, x.choose(&large, x, 1.0).recip(), x);
+            let root = (&part * &part + 1.0).sqrt().recip();
+            x.choose(&large, part.abs() * &root, &root)
+        })
     }
 
     /// `log(x + sqrt(x^2 - 1))`, by `x - 1` near 1 and without overflow far out.
@@ -235,6 +259,7 @@ impl Term {
         let inverse = a.recip();
         let far = a.log() + ((1.0 - &inverse * &inverse).sqrt() + 1.0).log();
         self.choose(&near, (t + root).log1p(), far)
+            .with_slope(self, |x, _| ((x - 1.0).sqrt() * (x + 1.0).sqrt()).recip())
     }
 
     /// Half the logarithm of `(1 + x) / (1 - x)`; a polynomial near 0.
@@ -244,12 +269,23 @@ impl Term {
         let near = self * (self * self).fit(&fit::ATANH);
         let far = ((&a + 1.0) / (1.0 - &a)).log() * 0.5;
         self.choose(&small, near, far.negated_where(&self.lt(0.0)))
+            .with_slope(self, |x, _| ((1.0 - x) * (x + 1.0)).recip())
     }
 
     fn sinc(&self) -> Term {
         let zero = self.eq(0.0);
         let angle = self.choose(&zero, 1.0, self) * PI;
-        self.choose(&zero, 1.0, angle.sin() / angle)
+        self.choose(&zero, 1.0, angle.sin() / angle).with_slope(self, |x, _| x.sinc_slope())
+    }
+
+    /// `(cos(pi x) - sinc(x)) / x`; near 0, where the two cancel, by its series.
+    fn sinc_slope(&self) -> Term {
+        let near = self.abs().lt(0.4);
+        let angle = self.choose(&near, 1.0, self) * PI;
+        let far = (angle.cos() - angle.sin() / &angle) / &angle;
+        let angle = self.choose(&near, self, 0.0) * PI;
+        let series = &angle * (&angle * &angle).polynomial(&SINC_SLOPE);
+        self.choose(&near, series, far) * PI
     }
 
     /// Negated where the mask holds.
@@ -272,7 +308,20 @@ fn atan2(y: &Term, x: &Term) -> Term {
     let angle = &t * t.atan_ratio();
     let level = y.choose(&x.sign_bit(), PI, 0.0);
     let base = y.choose(&steep, FRAC_PI_2, level).negated_where(&y.sign_bit());
-    y.choose(&steep, &base - &angle, &base + &angle)
+    let value = y.choose(&steep, &base - &angle, &base + &angle);
+    // Comparisons alone would give an angle beside NaN.
+    let value = y.choose(&y.is_nan().or(x.is_nan()), f64::NAN, value);
+    value.with_cotangents([y, x], |[y, x], _, g| {
+        let large = y.abs().max(x.abs());
+        // At the origin and at infinities the slopes are 0.
+        let flat = large.eq(0.0).or(large.eq(f64::INFINITY));
+        let large = large.choose(&flat, 1.0, &large);
+        let part = |t: &Term| t.choose(&flat, 0.0, t / &large);
+        let (b, a) = (part(&y), part(&x));
+        let length = (&a * &a + &b * &b) * large;
+        let length = length.choose(&flat, 1.0, &length);
+        [g * &a / &length, -(g * b) / length]
+    })
 }
 
 #[cfg(test)]

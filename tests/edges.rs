@@ -1,0 +1,247 @@
+//! Elementwise operations at zeros, saturation, overflow, ties and NaN: values and gradients, which are
+//! finite where the limit is. On the CPU and, where an adapter is present, on wgpu.
+
+use kiln::prelude::*;
+
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
+
+/// Every device at hand.
+fn devices() -> Vec<Device> {
+    let wgpu = Device::wgpu(0);
+    [Device::cpu()].into_iter().chain(wgpu.name().is_ok().then_some(wgpu)).collect()
+}
+
+/// A column of values of a type on a device, which gradients reach.
+fn column(x: &[f64], dtype: DType, device: Device) -> Tensor {
+    Tensor::from_slice(x, [x.len()], ()).to_dtype(dtype).to(device).with_requires_grad()
+}
+
+fn values(x: &Tensor) -> Vec<f64> {
+    x.to_dtype(DType::F64).to(Device::cpu()).to_vec::<f64>().expect("values")
+}
+
+/// The gradient of a sum.
+fn slope(y: &Tensor, x: &Tensor) -> Tensor {
+    kiln::grad(&y.sum(..), &[x]).remove(0)
+}
+
+/// Adapters may take what is below the least normal number of `f32` for 0.
+fn assert_near(what: &str, found: &[f64], expected: &[f64], relative: f64) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (i, (&found, &expected)) in found.iter().zip(expected).enumerate() {
+        let near = found == expected
+            || (found.is_nan() && expected.is_nan())
+            || (found - expected).abs() <= relative * expected.abs() + 1.2e-38;
+        assert!(near, "{what}: element {i} is {found:e}, not {expected:e}");
+    }
+}
+
+/// A function, arguments and the slopes there.
+type Slopes = (&'static str, fn(&Tensor) -> Tensor, &'static [f64], &'static [f64]);
+
+/// In `f32`; half and double follow by their own ranges.
+const SLOPES: &[Slopes] = &[
+    ("sigmoid", |x| x.sigmoid(), &[-89.0, -55.0, 0.0, -1e30, INF], &[0.0, 1.299_581_4e-24, 0.25, 0.0, 0.0]),
+    (
+        "silu",
+        |x| x.silu(),
+        &[-80.0, -30.0, 0.0, 100.0, -1e30],
+        &[-1.425_832_6e-33, -2.713_710_7e-12, 0.5, 1.0, 0.0],
+    ),
+    ("softplus", |x| x.softplus(1.0, 20.0), &[-100.0, 0.0, 50.0], &[3.720076e-44, 0.5, 1.0]),
+    ("logsigmoid", |x| x.logsigmoid(), &[-100.0, 0.0, 50.0], &[1.0, 0.5, 1.9287498e-22]),
+    ("elu", |x| x.elu(1.0), &[-10.0, 0.0, 2.0], &[4.539993e-5, 1.0, 1.0]),
+    ("celu", |x| x.celu(2.0), &[-20.0, 1.0], &[4.539993e-5, 1.0]),
+    ("selu", |x| x.selu(), &[-10.0], &[7.981767e-5]),
+    ("hardswish", |x| x.hardswish(), &[INF, 4.0, 0.0, -4.0], &[1.0, 1.0, 0.5, 0.0]),
+    ("asinh", |x| x.asinh(), &[1e5, -1e30, 0.0, INF], &[1e-5, 1e-30, 1.0, 0.0]),
+    ("acosh", |x| x.acosh(), &[1.0, 1e20], &[INF, 1e-20]),
+    ("atanh", |x| x.atanh(), &[0.0, 1.0, -1.0], &[1.0, INF, INF]),
+    ("sinh", |x| x.sinh(), &[89.0, 0.0, -89.0], &[2.2448061e38, 1.0, 2.2448061e38]),
+    ("cosh", |x| x.cosh(), &[89.0, 0.0, -89.0], &[2.2448061e38, 0.0, -2.2448061e38]),
+    ("expm1", |x| x.expm1(), &[-INF, 0.0, 200.0], &[0.0, 1.0, INF]),
+    ("log_ndtr", |x| x.log_ndtr(), &[-6.0, -10.0, -20.0, 40.0], &[6.158_482_6, 10.098_093, 20.049_753, 0.0]),
+    ("i0", |x| x.i0(), &[89.0, 0.0, INF], &[1.890_530_4e37, 0.0, INF]),
+    ("i1", |x| x.i1(), &[0.0, 1e-40], &[0.5, 0.5]),
+    ("sinc", |x| x.sinc(), &[0.0, 1e-4, 1e-45, 1.0], &[0.0, -3.2898681e-4, 0.0, -1.0]),
+    ("erfcx", |x| x.erfcx(), &[0.0, -5.0], &[-1.128_379_2, -1.4400979e12]),
+    ("erfinv", |x| x.erfinv(), &[0.0, 1.0, -1.0], &[0.886_226_9, INF, INF]),
+    ("logit", |x| x.logit(), &[0.5, 0.0, 1.0], &[4.0, INF, INF]),
+    ("ndtri", |x| x.ndtri(), &[0.5, 0.0, 1.0], &[2.506_628_3, INF, INF]),
+    ("digamma", |x| x.digamma(), &[1.0, 0.0], &[1.644_934_1, INF]),
+    ("lgamma", |x| x.lgamma(), &[1.0, 2.0], &[-0.577_215_7, 0.422_784_3]),
+    ("entr", |x| x.entr(), &[1.0, 0.0, 1e-45], &[-1.0, INF, 102.278_93]),
+    ("sign", |x| x.sign(), &[-1.0, 0.0, 3.0], &[0.0; 3]),
+    ("heaviside", |x| x.heaviside(&Tensor::full([2], 0.5, (x.device(), x.dtype()))), &[0.0, 1.0], &[0.0; 2]),
+    ("floor_divide", |x| x.floor_divide(0.0), &[1.0, -2.0], &[0.0; 2]),
+    ("clamp", |x| x.clamp(-1.0, 2.0), &[-2.0, -1.0, 0.5, 2.0, NAN], &[0.0, 0.0, 1.0, 0.0, 0.0]),
+    ("clamp_min", |x| x.clamp_min(1.0), &[1.0, 1.5], &[0.0, 1.0]),
+    (
+        "clamp to tensors",
+        |x| x.clamp_max(Tensor::full([2], 1.0, (x.device(), x.dtype()))),
+        &[1.0, 0.5],
+        &[0.5, 1.0],
+    ),
+];
+
+#[test]
+fn slopes_are_finite_where_the_limit_is() {
+    for device in devices() {
+        for (name, function, at, expected) in SLOPES {
+            let x = column(at, DType::F32, device);
+            let found = values(&slope(&function(&x), &x));
+            assert_near(&format!("{name} on {device}"), &found, expected, 3e-6);
+        }
+    }
+}
+
+#[test]
+fn slopes_in_every_float_type_are_finite_where_the_limit_is() {
+    for (dtype, far) in [(DType::F16, 6e4), (DType::BF16, 1e38), (DType::F64, 1e300)] {
+        for device in devices().into_iter().filter(|device| dtype != DType::F64 || *device == Device::cpu()) {
+            let x = column(&[-far, far, 0.0], dtype, device);
+            let functions: [(&str, fn(&Tensor) -> Tensor, [f64; 3]); 6] = [
+                ("sigmoid", |x| x.sigmoid(), [0.0, 0.0, 0.25]),
+                ("silu", |x| x.silu(), [0.0, 1.0, 0.5]),
+                ("gelu", |x| x.gelu(), [0.0, 1.0, 0.5]),
+                ("mish", |x| x.mish(), [0.0, 1.0, 0.6]),
+                ("softplus", |x| x.softplus(1.0, 20.0), [0.0, 1.0, 0.5]),
+                ("tanh", |x| x.tanh(), [0.0, 0.0, 1.0]),
+            ];
+            for (name, function, expected) in functions {
+                let found = values(&slope(&function(&x), &x));
+                assert_near(&format!("{name} of {dtype} on {device}"), &found, &expected, 4e-3);
+            }
+        }
+    }
+}
+
+/// The gradients by both operands at a pair.
+fn both_slopes(f: fn(&Tensor, &Tensor) -> Tensor, a: f64, b: f64, device: Device) -> [f64; 2] {
+    let (a, b) = (column(&[a], DType::F32, device), column(&[b], DType::F32, device));
+    let found = kiln::grad(&f(&a, &b).sum(..), &[&a, &b]);
+    [values(&found[0])[0], values(&found[1])[0]]
+}
+
+#[test]
+fn slopes_of_two_operands_are_pytorchs_at_the_edges() {
+    let cases: [(&str, fn(&Tensor, &Tensor) -> Tensor, f64, f64, [f64; 2]); 10] = [
+        ("atan2", |a, b| a.atan2(b), 0.0, 0.0, [0.0, 0.0]),
+        ("atan2", |a, b| a.atan2(b), 1e30, 1e30, [5e-31, -5e-31]),
+        ("atan2", |a, b| a.atan2(b), INF, 1.0, [0.0, 0.0]),
+        ("hypot", |a, b| a.hypot(b), 1.0, INF, [0.0, NAN]),
+        ("hypot", |a, b| a.hypot(b), 3e30, 4e30, [0.6, 0.8]),
+        ("xlogy", |a, b| a.xlogy(b), 0.0, INF, [INF, 0.0]),
+        ("xlogy", |a, b| a.xlogy(b), 0.0, 2.0, [std::f64::consts::LN_2, 0.0]),
+        ("xlog1py", |a, b| a.xlog1py(b), 0.0, INF, [INF, 0.0]),
+        ("logaddexp", |a, b| a.logaddexp(b), 500.0, -500.0, [1.0, 0.0]),
+        ("floor_divide", |a, b| a.floor_divide(b), 7.0, 2.0, [0.0, 0.0]),
+    ];
+    for device in devices() {
+        for (name, function, a, b, expected) in cases {
+            let found = both_slopes(function, a, b, device);
+            assert_near(&format!("{name}({a}, {b}) on {device}"), &found, &expected, 3e-6);
+        }
+    }
+}
+
+#[test]
+fn values_are_right_where_formulas_round_or_overflow() {
+    let x = |value: f64| column(&[value], DType::F32, Device::cpu()).detach();
+    let cases = [
+        ("log1p", x(1e-45).log1p(), 1.401_298_5e-45),
+        ("lgamma", x(1e-45).lgamma(), 103.278_93),
+        ("log_ndtr", x(-1.9e19).log_ndtr(), -1.805e38),
+        ("addcdiv", x(1.0).addcdiv(&x(3e38), &x(2.0), 0.0), 1.0),
+    ];
+    for (name, found, expected) in cases {
+        assert_near(name, &values(&found), &[expected], 1e-6);
+    }
+    for device in devices() {
+        let zero =
+            values(&column(&[-0.0], DType::F32, device).floor_divide(&column(&[3.0], DType::F32, device)));
+        assert!(zero[0] == 0.0 && zero[0].is_sign_negative(), "{device}: {zero:?}");
+        for dtype in [DType::F16, DType::F32, DType::F64] {
+            let (one, nan) = (column(&[1.0], dtype, device), column(&[NAN], dtype, device));
+            assert!(values(&one.atan2(&nan))[0].is_nan() && values(&nan.atan2(&one))[0].is_nan(), "{dtype}");
+        }
+    }
+}
+
+/// Points of `f64` where a function is smooth.
+type Smooth = (&'static str, fn(&Tensor) -> Tensor, std::ops::Range<f64>);
+
+const SMOOTH: &[Smooth] = &[
+    ("sigmoid", |x| x.sigmoid(), -30.0..30.0),
+    ("silu", |x| x.silu(), -30.0..30.0),
+    ("gelu", |x| x.gelu(), -5.0..5.0),
+    ("gelu_tanh", |x| x.gelu_tanh(), -5.0..5.0),
+    ("mish", |x| x.mish(), -15.0..15.0),
+    ("softplus", |x| x.softplus(1.0, 20.0), -15.0..15.0),
+    ("elu", |x| x.elu(1.5), -9.0..-0.1),
+    ("hardswish", |x| x.hardswish(), -2.9..2.9),
+    ("tanh", |x| x.tanh(), -4.0..4.0),
+    ("tan", |x| x.tan(), -1.4..1.4),
+    ("asin", |x| x.asin(), -0.95..0.95),
+    ("acos", |x| x.acos(), -0.95..0.95),
+    ("atan", |x| x.atan(), -9.0..9.0),
+    ("asinh", |x| x.asinh(), -30.0..30.0),
+    ("acosh", |x| x.acosh(), 1.1..30.0),
+    ("atanh", |x| x.atanh(), -0.95..0.95),
+    ("sinh", |x| x.sinh(), -9.0..9.0),
+    ("cosh", |x| x.cosh(), -9.0..9.0),
+    ("sinc", |x| x.sinc(), -3.0..3.0),
+    ("expm1", |x| x.expm1(), -5.0..5.0),
+    ("log1p", |x| x.log1p(), -0.9..9.0),
+    ("logit", |x| x.logit(), 0.05..0.95),
+    ("erf", |x| x.erf(), -3.0..3.0),
+    ("erfc", |x| x.erfc(), -3.0..3.0),
+    ("erfcx", |x| x.erfcx(), -2.0..6.0),
+    ("erfinv", |x| x.erfinv(), -0.95..0.95),
+    ("ndtr", |x| x.ndtr(), -4.0..4.0),
+    ("log_ndtr", |x| x.log_ndtr(), -9.0..4.0),
+    ("ndtri", |x| x.ndtri(), 0.05..0.95),
+    ("entr", |x| x.entr(), 0.1..5.0),
+    ("lgamma", |x| x.lgamma(), 0.2..12.0),
+    ("digamma", |x| x.digamma(), 0.2..12.0),
+    ("i0", |x| x.i0(), -12.0..12.0),
+    ("i1", |x| x.i1(), -12.0..12.0),
+    ("pow", |x| x.pow(2.7), 0.2..5.0),
+    ("hypot", |x| x.hypot(&x.ones_like()), -5.0..5.0),
+    ("atan2", |x| x.atan2(&x.ones_like()), -5.0..5.0),
+    ("xlogy", |x| x.xlogy(x), 0.2..5.0),
+    ("logaddexp", |x| x.logaddexp(&(x * -0.5)), -5.0..5.0),
+];
+
+/// Half the difference across `2 h`, over `h`.
+fn across(f: impl Fn(&Tensor) -> Tensor, points: &[f64]) -> Vec<f64> {
+    let h = 1e-5;
+    let at = |by: f64| {
+        let moved: Vec<f64> = points.iter().map(|x| x + by).collect();
+        values(&f(&column(&moved, DType::F64, Device::cpu())))
+    };
+    at(h).iter().zip(at(-h)).map(|(up, down)| (up - down) / (2.0 * h)).collect()
+}
+
+#[test]
+fn slopes_and_second_slopes_are_those_of_the_functions() {
+    for (name, function, range) in SMOOTH {
+        let points: Vec<f64> = (0..24)
+            .map(|i| range.start + (range.end - range.start) * ((i as f64 * 0.618_034 + 0.1) % 1.0))
+            .collect();
+        let x = column(&points, DType::F64, Device::cpu());
+        let first = slope(&function(&x), &x);
+        let second = slope(&first, &x);
+        let of_slope = |x: &Tensor| slope(&function(x), x);
+        for (what, found, expected) in [
+            ("slope", values(&first), across(function, &points)),
+            ("second slope", values(&second), across(of_slope, &points)),
+        ] {
+            for ((x, found), expected) in points.iter().zip(found).zip(expected) {
+                let near = (found - expected).abs() <= 1e-6 * expected.abs() + 1e-8;
+                assert!(near, "{what} of {name} at {x}: {found:e}, across {expected:e}");
+            }
+        }
+    }
+}
