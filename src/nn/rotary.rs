@@ -183,7 +183,7 @@ impl Rotary {
     fn planes_turned(&self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Tensor {
         let both = |a: &Tensor, b: &Tensor| [a * cos - b * sin, b * cos + a * sin];
         if self.interleaved {
-            let planes = x.unflatten(-1, &[-1, 2]);
+            let planes = x.unflatten(-1, [-1, 2]);
             let [a, b] = both(&planes.i((Ellipsis, 0)), &planes.i((Ellipsis, 1)));
             return Tensor::stack(&[&a, &b], -1).flatten(-2, -1);
         }

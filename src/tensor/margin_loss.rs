@@ -369,7 +369,7 @@ mod tests {
     fn distances_and_cosines() {
         let (a, b) = (f32s(&[2, 2], &[3.0, 4.0, 1.0, 0.0]), f32s(&[2, 2], &[4.0, 3.0, 0.0, 2.0]));
         let opts = MarginOpts::default().reduction(Reduction::None).margin(-0.5);
-        let loss = a.cosine_embedding_loss(&b, &f32s(&[2], &[1.0, -1.0]), opts);
+        let loss = a.cosine_embedding_loss(&b, f32s(&[2], &[1.0, -1.0]), opts);
         assert_close(&loss, &[2], &[1.0 - 0.96, 0.5]);
         let zero = f32s(&[2, 2], &[0.0; 4]);
         let opts = TripletMarginLossOpts::default().reduction(Reduction::None).eps(0.0).margin(2.0);

@@ -100,7 +100,7 @@ fn others() -> Vec<Op<Tensor>> {
         on("gaussian_nll_loss", |y| x().gaussian_nll_loss(&x(), y, Default::default())),
         on("soft_margin_loss", |y| x().soft_margin_loss(y, Reduction::Mean)),
         on("hinge_embedding_loss", |y| x().hinge_embedding_loss(y, Default::default())),
-        on("margin_ranking_loss", |y| x().margin_ranking_loss(y, &x(), Default::default())),
+        on("margin_ranking_loss", |y| x().margin_ranking_loss(y, x(), Default::default())),
         on("cross_entropy", |y| x().cross_entropy(y, Default::default())),
         on("layer_norm", |y| x().layer_norm([4], NormOpts::default().weight(&y.i(0)))),
         on("rms_norm", |y| x().rms_norm([4], NormOpts::default().weight(&y.i(0)))),

@@ -86,13 +86,13 @@ fn binary(c: &Call, f: fn(&Tensor, &Tensor, BinaryCrossEntropyOpts) -> Tensor) -
 /// Losses with a margin.
 pub const MARGINS: &[Entry] = &[
     entry("nn.functional.hinge_embedding_loss", "self target margin reduction", |c| {
-        one(c.tensor("self")?.hinge_embedding_loss(&c.tensor("target")?, margin(c)?))
+        one(c.tensor("self")?.hinge_embedding_loss(c.tensor("target")?, margin(c)?))
     }),
     entry("nn.functional.margin_ranking_loss", "self other target margin reduction", |c| {
-        one(c.tensor("self")?.margin_ranking_loss(&c.tensor("other")?, &c.tensor("target")?, margin(c)?))
+        one(c.tensor("self")?.margin_ranking_loss(&c.tensor("other")?, c.tensor("target")?, margin(c)?))
     }),
     entry("nn.functional.cosine_embedding_loss", "self other target margin reduction", |c| {
-        one(c.tensor("self")?.cosine_embedding_loss(&c.tensor("other")?, &c.tensor("target")?, margin(c)?))
+        one(c.tensor("self")?.cosine_embedding_loss(&c.tensor("other")?, c.tensor("target")?, margin(c)?))
     }),
     entry("nn.functional.triplet_margin_loss", "self positive negative margin p eps swap reduction", |c| {
         let opts = TripletMarginLossOpts::default().reduction(reduction(c)?).swap(c.is("swap")?);
