@@ -35,7 +35,10 @@ pub(crate) fn adjugates(site: CallSite, a: &Tensor, factor: &Tensor) -> Tensor {
     let right = sum(&site.mul(&inverse, site.transpose(&u, rows, columns)), columns);
     let left = sum(&site.mul(&inverse, site.transpose(&v, rows, columns)), rows);
     let both = sum(&site.mul(&right, site.transpose(&v, rows, columns)), rows);
-    let adjugate = site.add(site.mul(site.sub(1.0, both), &inverse), site.mul(right, left));
+    // The quotient of the determinants of `a` and `b`: of a singular `a` it is 0, with its slope.
+    let gap = site.sub(1.0, both);
+    let rest = site.select(&site.eq(lift(&size), 0.0), 0.0, gap.detached(site.span), dtype);
+    let adjugate = site.add(site.mul(site.sub(gap, rest), &inverse), site.mul(right, left));
     let adjugate = site.select(&none, 0.0, site.mul(adjugate, det), dtype);
     site.mul(site.transpose(&adjugate, rows, columns), lift(factor))
 }
