@@ -13,7 +13,8 @@ pub(crate) fn adjugates(site: CallSite, a: &Tensor, factor: &Tensor) -> Tensor {
     let (n, rank, dtype) = (a.shape()[a.rank() - 1], a.rank(), a.dtype());
     let (rows, columns) = (rank - 2, rank - 1);
     let lift = |x: &Tensor| site.unsqueeze(&site.unsqueeze(x, rows), columns);
-    // Numbers without a pattern, as no vector that occurs is orthogonal to them.
+    // Numbers without a pattern, as no vector that occurs is orthogonal to them; these steps kept
+    // singular matrices of several sorts well conditioned.
     let waves = |axis: usize, step: f64| {
         let index = site.iota_along(n, axis, rank, dtype, a.device());
         site.unary(AluOp::Sin, &site.add(site.mul(index, step), 1.0))
@@ -21,7 +22,7 @@ pub(crate) fn adjugates(site: CallSite, a: &Tensor, factor: &Tensor) -> Tensor {
     let size = site.reduce(Monoid::Max, &site.unary(AluOp::Abs, a), &[rows, columns]);
     let size = site.select(&site.eq(&size, 0.0), 1.0, size, dtype).detached(site.span);
     let size = site.select(&pivots(site, a).1, size, 0.0, dtype);
-    let (u, v) = (site.mul(lift(&size), waves(rows, 1.0)), waves(columns, 1.7));
+    let (u, v) = (site.mul(lift(&site.mul(&size, 0.5)), waves(rows, 2.9)), waves(columns, 2.4));
     let b = site.add(a, site.mul(&u, &v));
     let det = lift(&finish(det(site, &b)));
     // What rounding leaves of a pivot counts as none.
