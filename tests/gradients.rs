@@ -349,7 +349,7 @@ fn ties_are_as_in_pytorch() {
     assert_eq!(gradient(&[1.0, 3.0, 3.0], &|x| x[0].max(0)), [0.0, 0.5, 0.5]);
     assert_eq!(gradient(&[1.0, 3.0, 3.0], &|x| x[0].max_with_index(0).0), [0.0, 1.0, 0.0]);
     assert_eq!(gradient(&[-1.0, 0.0, 2.0], &|x| x[0].relu()), [0.0, 0.0, 1.0]);
-    assert_eq!(gradient(&[-1.0, 0.0, 2.0], &|x| x[0].clamp(0.0, 2.0)), [0.0, 1.0, 1.0]);
+    assert_eq!(gradient(&[-1.0, 0.0, 1.0, 2.0], &|x| x[0].clamp(0.0, 2.0)), [0.0, 0.0, 1.0, 0.0]);
     assert_eq!(gradient(&[1.0, 2.0], &|x| x[0].maximum(&f64s(&[2], vec![1.0, 0.0]))), [0.5, 1.0]);
 }
 

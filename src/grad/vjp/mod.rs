@@ -1,7 +1,16 @@
 //! The vector-Jacobian product of every primitive, stated once.
 //!
-//! Subgradients at ties and kinks are PyTorch's: `maximum` shares equally,
-//! reductions to an extreme share equally, `abs` has slope 0 at 0.
+//! Subgradients at ties and bounds are PyTorch's:
+//!
+//! | operation | where | gradient |
+//! |---|---|---|
+//! | `maximum`, `minimum` | equal operands | half to each |
+//! | `max(axis)` and other reductions to an extreme | equal elements | shared equally |
+//! | `max_with_index` | equal elements | all to the first |
+//! | `abs`, `relu` | 0 | 0 |
+//! | `clamp` to numbers | at a bound | 0 |
+//! | `atan2` | (0, 0) | 0 to each |
+//! | `sign`, `heaviside`, `floor_divide` | everywhere | 0 |
 
 mod alu;
 mod contract;
