@@ -95,10 +95,18 @@ impl Scalar {
             DType::U32 => Scalar::Int(i64::from(self.as_i64() as u32)),
             DType::I64 => Scalar::Int(self.as_i64()),
             // By way of f32, as PyTorch rounds.
-            DType::F16 => Scalar::Float(f16::from_f32(self.as_f64() as f32).to_f64()),
-            DType::BF16 => Scalar::Float(bf16::from_f32(self.as_f64() as f32).to_f64()),
-            DType::F32 => Scalar::Float(f64::from(self.as_f64() as f32)),
+            DType::F16 => Scalar::Float(f16::from_f32(self.as_f32()).to_f64()),
+            DType::BF16 => Scalar::Float(bf16::from_f32(self.as_f32()).to_f64()),
+            DType::F32 => Scalar::Float(f64::from(self.as_f32())),
             DType::F64 => Scalar::Float(self.as_f64()),
+        }
+    }
+
+    /// As `f32`, rounded once.
+    fn as_f32(self) -> f32 {
+        match self {
+            Scalar::Int(x) => x as f32,
+            Scalar::Bool(_) | Scalar::Float(_) => self.as_f64() as f32,
         }
     }
 
@@ -110,9 +118,9 @@ impl Scalar {
             DType::I32 => u64::from(self.as_i32() as u32),
             DType::U32 => u64::from(self.as_i64() as u32),
             DType::I64 => self.as_i64() as u64,
-            DType::F16 => u64::from(f16::from_f32(self.as_f64() as f32).to_bits()),
-            DType::BF16 => u64::from(bf16::from_f32(self.as_f64() as f32).to_bits()),
-            DType::F32 => u64::from((self.as_f64() as f32).to_bits()),
+            DType::F16 => u64::from(f16::from_f32(self.as_f32()).to_bits()),
+            DType::BF16 => u64::from(bf16::from_f32(self.as_f32()).to_bits()),
+            DType::F32 => u64::from(self.as_f32().to_bits()),
             DType::F64 => self.as_f64().to_bits(),
         }
     }

@@ -233,6 +233,10 @@ fn reduction_threads(
     if kernel.depth() == 0 || points * rows == 0 {
         return Ok(1);
     }
+    if rows > thresholds::MAX_NUMBERED_ROWS {
+        let limit = thresholds::MAX_NUMBERED_ROWS as u64;
+        return Err(Unsupported::Iterations { found: rows as u64, limit });
+    }
     let most = rows.div_ceil(coarsening.factors[1]).next_power_of_two().min(target.max_workgroup as usize);
     let scans = kernel.exprs.iter().any(|node| matches!(node.expr, Expr::Scan(..)) && node.level == 1);
     let alone = scans || points >= thresholds::COALESCED_POINTS && is_across(kernel, target);

@@ -1,6 +1,8 @@
 //! Tuning numbers of what WGSL and CUDA C share. Each decides one thing, by what its line says.
 //! Where a line names no measurement, the number is an estimate: nothing was measured for it.
 
+/// Rows that 32-bit positions number.
+pub const MAX_NUMBERED_ROWS: usize = i32::MAX as usize;
 /// Elements below which compiling faster code takes Mesa's software driver longer than it saves.
 /// Measured on lavapipe.
 pub const SOFTWARE_COMPILE_BOUND_ELEMENTS: usize = 4096;

@@ -6,6 +6,9 @@ fn number_f32(bits: u32) -> f32 {
 fn opaque_f32(x: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(x) ^ uniforms[0].x);
 }
+fn nan_f32(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
@@ -20,6 +23,13 @@ fn multiply_f32(x: f32, y: f32) -> f32 {
 }
 fn divide_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x / y);
+}
+fn ordinal_f32(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits, bitcast<i32>(0x80000000u) - bits, bits < 0);
+}
+fn equal_f32(x: f32, y: f32) -> bool {
+    return ordinal_f32(x) == ordinal_f32(y) && !nan_f32(x);
 }
 fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
@@ -61,6 +71,7 @@ fn main(
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1b: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1c: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s1d: f32 = number_f32(0x00000000u /* 0.0 */);
     var s2a: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var row: i32 = 0; row < 128 * one; row += 16) {
         let i1_0 = row;
@@ -98,54 +109,70 @@ fn main(
         let v0_13 = vec8_5.high.y;
         let v0_14 = vec8_5.high.z;
         let v0_15 = vec8_5.high.w;
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_0; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_0, s1b), subtract_f32(subtract_f32(v0_0, s1b), divide_f32(subtract_f32(v0_0, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_0, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_0, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_0, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_0, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_0, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_1; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_1, s1b), subtract_f32(subtract_f32(v0_1, s1b), divide_f32(subtract_f32(v0_1, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_1, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_1, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_1, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_1, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_1, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_2; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_2, s1b), subtract_f32(subtract_f32(v0_2, s1b), divide_f32(subtract_f32(v0_2, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_2, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_2, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_2, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_2, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_2, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_3; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_3, s1b), subtract_f32(subtract_f32(v0_3, s1b), divide_f32(subtract_f32(v0_3, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_3, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_3, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_3, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_3, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_3, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_4; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_4, s1b), subtract_f32(subtract_f32(v0_4, s1b), divide_f32(subtract_f32(v0_4, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_4, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_4, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_4, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_4, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_4, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_5; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_5, s1b), subtract_f32(subtract_f32(v0_5, s1b), divide_f32(subtract_f32(v0_5, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_5, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_5, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_5, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_5, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_5, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_6; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_6, s1b), subtract_f32(subtract_f32(v0_6, s1b), divide_f32(subtract_f32(v0_6, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_6, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_6, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_6, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_6, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_6, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_7; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_7, s1b), subtract_f32(subtract_f32(v0_7, s1b), divide_f32(subtract_f32(v0_7, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_7, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_7, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_7, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_7, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_7, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_8; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_8, s1b), subtract_f32(subtract_f32(v0_8, s1b), divide_f32(subtract_f32(v0_8, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_8, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_8, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_8, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_8, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_8, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_9; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_9, s1b), subtract_f32(subtract_f32(v0_9, s1b), divide_f32(subtract_f32(v0_9, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_9, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_9, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_9, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_9, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_9, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_10; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_10, s1b), subtract_f32(subtract_f32(v0_10, s1b), divide_f32(subtract_f32(v0_10, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_10, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_10, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_10, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_10, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_10, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_11; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_11, s1b), subtract_f32(subtract_f32(v0_11, s1b), divide_f32(subtract_f32(v0_11, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_11, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_11, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_11, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_11, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_11, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_12; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_12, s1b), subtract_f32(subtract_f32(v0_12, s1b), divide_f32(subtract_f32(v0_12, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_12, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_12, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_12, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_12, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_12, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_13; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_13, s1b), subtract_f32(subtract_f32(v0_13, s1b), divide_f32(subtract_f32(v0_13, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_13, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_13, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_13, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_13, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_13, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_14; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_14, s1b), subtract_f32(subtract_f32(v0_14, s1b), divide_f32(subtract_f32(v0_14, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_14, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_14, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_14, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_14, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_14, s1d), s1b), s1a));
+        if (equal_f32(s1a, number_f32(0x00000000u /* 0.0 */))) { s1d = v0_15; }
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
-        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_15, s1b), subtract_f32(subtract_f32(v0_15, s1b), divide_f32(subtract_f32(v0_15, s1b), s1a))));
-        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_15, s1b), s1a));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(subtract_f32(v0_15, s1d), s1b), subtract_f32(subtract_f32(subtract_f32(v0_15, s1d), s1b), divide_f32(subtract_f32(subtract_f32(v0_15, s1d), s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(subtract_f32(v0_15, s1d), s1b), s1a));
         s2a = add_f32(s2a, add_f32(add_f32(add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)), add_f32(add_f32(v0_4, v0_5), add_f32(v0_6, v0_7))), add_f32(add_f32(add_f32(v0_8, v0_9), add_f32(v0_10, v0_11)), add_f32(add_f32(v0_12, v0_13), add_f32(v0_14, v0_15)))));
     }
     let v1 = s1c;

@@ -14,6 +14,7 @@
 //! declarations. Everything else is stated here, once.
 
 pub mod address;
+mod blocked_sum;
 pub mod emit;
 pub mod hook;
 pub mod nest;

@@ -112,6 +112,7 @@ impl Emitter<'_> {
         let needed = self.needed_besides(&all, &reloadable);
         self.hoist(level, &needed);
         let states = self.open_states(level, reductions, &needed);
+        let totals = self.open_totals(level, reductions);
         let mut cache_slot = Vec::new();
         let iterations = self.unrolled_iterations(level);
         for iteration in 0..iterations.unwrap_or(1) {
@@ -131,9 +132,13 @@ impl Emitter<'_> {
             self.cache_values(level);
             cache_slot = self.uncached(level);
             self.take_in(level, reductions, &states);
+            self.close_block(reductions, &states, totals.as_ref());
             own.iter().for_each(|&store| self.store(store, &|_| None));
             self.forget(mark);
             (0..blocks).for_each(|_| self.out.close());
+        }
+        if let Some(totals) = &totals {
+            self.join_blocks(reductions, &states, totals);
         }
         self.mark_cached(&cache_slot);
         if iterations.is_some() {

@@ -90,7 +90,7 @@ impl MonoidEmitter<'_> {
             Monoid::Max => vec![int(self.rank(), self.extreme(true))],
             Monoid::Min => vec![int(self.rank(), self.extreme(false))],
             Monoid::ArgMax | Monoid::ArgMin => vec![int(self.rank(), 0), int(DType::I32, -1)],
-            Monoid::M2 => vec![float(of, 0.0), float(of, 0.0), float(of, 0.0)],
+            Monoid::M2 => vec![float(of, 0.0); 4],
             Monoid::LogSumExp => vec![float(of, f64::NEG_INFINITY), float(of, 0.0)],
         }
     }
@@ -143,6 +143,17 @@ impl MonoidEmitter<'_> {
         self.dialect.alu(op, dtype, &[a.to_string(), b.to_string()])
     }
 
+    /// Whether a count of elements is zero.
+    fn is_empty(&self, count: &str) -> String {
+        self.alu(AluOp::Eq, self.accumulator(), count, &self.dialect.constant(self.accumulator(), 0))
+    }
+
+    /// Whether the error of a state grows with the number of its elements, so that many are
+    /// better taken in by blocks.
+    pub fn rounds(&self) -> bool {
+        self.accumulator().is_float() && matches!(self.monoid, Monoid::Sum | Monoid::M2)
+    }
+
     /// The statements by which a state takes in the element `x`, which is at
     /// `index` in the row.
     pub fn update(&self, state: &[String], x: &str, index: &str) -> Vec<String> {
@@ -166,14 +177,17 @@ impl MonoidEmitter<'_> {
             }
             Monoid::M2 => {
                 let one = self.dialect.constant(of, crate::base::Scalar::Float(1.0).to_bits(of));
-                let [count, mean, squares] = [&state[0], &state[1], &state[2]];
-                let gap = self.alu(AluOp::Sub, of, x, mean);
+                // Welford's update of the elements less the first of them: a mean far from zero
+                // would be rounded to more than the deviations.
+                let [count, mean, squares, first] = [&state[0], &state[1], &state[2], &state[3]];
+                let gap = self.alu(AluOp::Sub, of, &self.alu(AluOp::Sub, of, x, first), mean);
                 let step = self.alu(AluOp::Div, of, &gap, count);
                 // With the mean before, the squares grow by the gap before
                 // and after; so the squares come first.
                 let after = self.alu(AluOp::Sub, of, &gap, &step);
                 let product = self.alu(AluOp::Mul, of, &gap, &after);
                 vec![
+                    format!("if ({}) {{ {first} = {x}; }}", self.is_empty(count)),
                     assign(count, self.alu(AluOp::Add, of, count, &one)),
                     assign(squares, self.alu(AluOp::Add, of, squares, &product)),
                     assign(mean, self.alu(AluOp::Add, of, mean, &step)),
@@ -238,9 +252,14 @@ impl MonoidEmitter<'_> {
                 )]
             }
             Monoid::M2 => {
-                let names: Vec<&str> = state.iter().chain(other).map(String::as_str).collect();
+                // The other's mean, from the own first element.
+                let between = self.alu(AluOp::Sub, of, &other[3], &state[3]);
+                let mean = self.alu(AluOp::Add, of, &between, &other[1]);
+                let parts = [&state[0], &state[1], &state[2], &other[0], &mean, &other[2]];
+                let names = parts.map(String::as_str);
                 let merged = |part: &str| self.dialect.call(part, of, &names);
                 vec![
+                    format!("if ({}) {{ {} = {}; }}", self.is_empty(&state[0]), state[3], other[3]),
                     format!("{} = {};", state[2], merged("merged_squares")),
                     format!("{} = {};", state[1], merged("merged_mean")),
                     format!("{} = {};", state[0], self.alu(AluOp::Add, of, &state[0], &other[0])),
@@ -270,7 +289,7 @@ impl MonoidEmitter<'_> {
 }
 
 /// Names of a state's components.
-const FIELDS: [&str; 3] = ["a", "b", "c"];
+const FIELDS: [&str; 4] = ["a", "b", "c", "d"];
 
 /// The text of a state as a structure `own`, and of what is done to it, line by line.
 pub struct StateStruct {

@@ -278,19 +278,20 @@ fn part_groups(extent: usize, length: usize) -> Vec<PartGroup> {
 fn split_point(kernel: &Kernel, target: &GpuTarget) -> Option<SplitPoint> {
     let (points, rows) = (kernel.level_points(0), kernel.level_points(1));
     let axes: Vec<AxisId> = kernel.level_axes(1).collect();
-    let parts = match thread_mapping::rows(kernel, target) {
-        Ok(_) if thread_mapping::is_across(kernel, target) => parts_for_coalescing(points, rows)?,
-        Ok(_) => parts_to_fill_device(points, rows, target).or_else(|| parts_for_locality(kernel, target))?,
+    let suited = match thread_mapping::rows(kernel, target) {
+        Ok(_) if thread_mapping::is_across(kernel, target) => parts_for_coalescing(points, rows),
+        Ok(_) => parts_to_fill_device(points, rows, target).or_else(|| parts_for_locality(kernel, target)),
         // Pieces of half of what the driver carries out.
         Err(_) => {
             let most =
                 target.max_iterations / iterations::of_step(kernel, 1, thresholds::MAX_ELEMENTS_PER_STEP);
-            parts_to_fill_device(points, rows, target)
-                .unwrap_or(2)
-                .max(rows.div_ceil((most as usize / 2).max(1)))
+            let parts = parts_to_fill_device(points, rows, target).unwrap_or(2);
+            Some(parts.max(rows.div_ceil((most as usize / 2).max(1))))
         }
     };
-    SplitPoint::new(kernel, &axes, parts)
+    // A part numbers its rows in 32 bits.
+    let numbered = (rows > thresholds::MAX_NUMBERED_ROWS).then(|| 2 * rows.div_ceil(1 << 31));
+    SplitPoint::new(kernel, &axes, suited.max(numbered)?)
 }
 
 /// Whether the points of a kernel are few and what lies inside them is much, so that its

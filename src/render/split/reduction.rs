@@ -155,9 +155,12 @@ impl PartialRows {
                     access,
                     Guard::default(),
                 );
-                let start = first_row(rewriter, split_point, best);
-                let place = rewriter.alu(AluOp::Add, &[start, inside]);
-                if dtype == DType::I32 { place } else { rewriter.builder.expr(Expr::Cast(place), dtype, 0) }
+                let place = place(rewriter, split_point, best, inside);
+                if dtype == rewriter.dtype(place) {
+                    place
+                } else {
+                    rewriter.builder.expr(Expr::Cast(place), dtype, 0)
+                }
             }
             Monoid::M2 => {
                 let mean =
@@ -199,10 +202,35 @@ impl PartialRows {
     }
 }
 
-/// The number of a part's first row; rows are numbered in 32 bits.
-fn first_row(rewriter: &mut KernelRewriter<'_>, split_point: &SplitPoint, part: ExprId) -> ExprId {
+/// Rows of all parts of one position of the outer axes.
+fn whole_rows(split_point: &SplitPoint) -> usize {
+    split_point.part_groups.iter().map(|group| split_point.rows(group) * group.count).sum()
+}
+
+/// The number of row `inside` of a part; rows are numbered in 32 bits where those hold all numbers.
+fn place(
+    rewriter: &mut KernelRewriter<'_>,
+    split_point: &SplitPoint,
+    part: ExprId,
+    inside: ExprId,
+) -> ExprId {
+    let rows = split_point.outer_rows.saturating_mul(whole_rows(split_point));
+    let narrow = i32::try_from(rows).is_ok();
+    let [part, inside] =
+        [part, inside].map(|x| if narrow { x } else { rewriter.builder.expr(Expr::Cast(x), DType::I64, 0) });
+    let start = first_row(rewriter, split_point, part, if narrow { DType::I32 } else { DType::I64 });
+    rewriter.alu(AluOp::Add, &[start, inside])
+}
+
+/// The number of a part's first row.
+fn first_row(
+    rewriter: &mut KernelRewriter<'_>,
+    split_point: &SplitPoint,
+    part: ExprId,
+    dtype: DType,
+) -> ExprId {
     let int = |rewriter: &mut KernelRewriter<'_>, value: usize| {
-        rewriter.builder.constant(Scalar::Int(value as i64), DType::I32)
+        rewriter.builder.constant(Scalar::Int(value as i64), dtype)
     };
     let each = int(rewriter, split_point.each());
     let length = int(rewriter, split_point.rows(&split_point.part_groups[0]));
@@ -211,9 +239,7 @@ fn first_row(rewriter: &mut KernelRewriter<'_>, split_point: &SplitPoint, part: 
     }
     let outer = rewriter.alu(AluOp::Div, &[part, each]);
     let own = rewriter.alu(AluOp::Rem, &[part, each]);
-    let whole: usize =
-        split_point.part_groups.iter().map(|group| split_point.rows(group) * group.count).sum();
-    let whole = int(rewriter, whole);
+    let whole = int(rewriter, whole_rows(split_point));
     let before = rewriter.alu(AluOp::Mul, &[outer, whole]);
     let own = rewriter.alu(AluOp::Mul, &[own, length]);
     rewriter.alu(AluOp::Add, &[before, own])

@@ -105,10 +105,10 @@ pub const TWO_STAGE_MAX_ROW: usize = 512;
 /// Fewest rows of a two-stage reduction.
 pub const TWO_STAGE_MIN_ROWS: usize = 4;
 /// Fewest rows that a vertical reduction takes in by blocks.
-pub const BLOCKED_REDUCTION_ROWS: usize = 512;
+pub const BLOCKED_REDUCTION_ROWS: usize = 128;
 /// Rows of a block. Chosen by: enough to make joining the total cheap, few enough to keep a sum's
 /// rounding error small.
-pub const REDUCTION_BLOCK_ROWS: i64 = 256;
+pub const REDUCTION_BLOCK_ROWS: i64 = 128;
 
 // Memory.
 

@@ -1,6 +1,8 @@
 //! Reductions across the rows of a tile: one state per column, each component
 //! an array of its own.
 
+mod moments;
+
 use std::marker::PhantomData;
 
 use crate::base::DType;
@@ -36,8 +38,8 @@ pub type AccumulateRowsFn = unsafe fn(acc: [*mut u8; 3], x: *const u8, rows: [us
 ///
 /// - `Sum`, `Prod`, `Max`, `Min`: the value (T);
 /// - `ArgMax`, `ArgMin`: the value (T), the index (i64, -1 before any row);
-/// - `Moments`: the mean (T), the sum of squared deviations (T); the count is
-///   the caller's number of rows;
+/// - `Moments`: the mean less the first element (T), the sum of squared deviations (T), the first
+///   element (T); the count is the caller's number of rows;
 /// - `LogSumExp`: the maximum m (T), the sum of exp(x - m) (T). The result is
 ///   m + ln of the sum.
 ///
@@ -61,8 +63,8 @@ pub struct Accumulator {
 pub fn accumulate(kind: ReduceKind, dtype: DType) -> Option<Accumulator> {
     let (kind, bool) = (canonical(kind, dtype), dtype == DType::Bool);
     match (kind, LaneType::of(dtype)) {
-        (ReduceKind::Moments, LaneType::F32) => Some(of::<ColumnMoments, f32>()),
-        (ReduceKind::Moments, LaneType::F64) => Some(of::<ColumnMoments, f64>()),
+        (ReduceKind::Moments, LaneType::F32) => Some(moments::of::<f32>()),
+        (ReduceKind::Moments, LaneType::F64) => Some(moments::of::<f64>()),
         (ReduceKind::LogSumExp, LaneType::F32) => Some(of::<ColumnLogSumExp, f32>()),
         (ReduceKind::LogSumExp, LaneType::F64) => Some(of::<ColumnLogSumExp, f64>()),
         (kind, LaneType::F32) => of_kind::<f32>(kind),
@@ -274,31 +276,6 @@ impl<T: Number, E: ExtremeOrder + Identity<T>> ColumnFold<T> for ColumnArgExtrem
     fn merge<I: Isa>(a: (T, i64), b: (T, i64), _counts: [i64; 2]) -> (T, i64) {
         let take = (E::beats(b.0, a.0) | (a.1 < 0)) & (b.1 >= 0);
         (if take { b.0 } else { a.0 }, if take { b.1 } else { a.1 })
-    }
-}
-
-/// Welford's update, and Chan, Golub and LeVeque's merge.
-struct ColumnMoments;
-impl<T: Real> ColumnFold<T> for ColumnMoments {
-    type Second = T;
-    #[inline(always)]
-    fn empty() -> (T, T) {
-        (T::ZERO, T::ZERO)
-    }
-    #[inline(always)]
-    fn step<I: Isa>((mean, squares): (T, T), x: T, k: i64) -> (T, T) {
-        let share = T::from_f64(1.0 / (k as f64 + 1.0));
-        let gap = x.minus(mean);
-        let mean = gap.mul_add::<I>(share, mean);
-        (mean, gap.mul_add::<I>(x.minus(mean), squares))
-    }
-    #[inline(always)]
-    fn merge<I: Isa>(a: (T, T), b: (T, T), counts: [i64; 2]) -> (T, T) {
-        let (left, right) = (counts[0] as f64, counts[1] as f64);
-        let total = (left + right).max(1.0);
-        let (share, weight) = (T::from_f64(right / total), T::from_f64(left * right / total));
-        let gap = b.0.minus(a.0);
-        (gap.mul_add::<I>(share, a.0), gap.times(gap).mul_add::<I>(weight, a.1.plus(b.1)))
     }
 }
 

@@ -90,7 +90,7 @@ convert! {
     u8: |x| i64::from(x), i32::from(x), u32::from(x), f32::from(x);
     i32: |x| i64::from(x), x, x as u32, x as f32;
     u32: |x| i64::from(x), x as i32, x, x as f32;
-    i64: |x| x, x as i32, x as u32, x as f64 as f32; // rounds twice, as `Scalar::cast` does
+    i64: |x| x, x as i32, x as u32, x as f32;
     f32: |x| whole64(f64::from(x)), whole32(x), low_bits(x), x;
     f64: |x| whole64(x), narrow32(x), whole64(x) as u32, x as f32;
 }

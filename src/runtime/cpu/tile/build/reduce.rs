@@ -196,6 +196,7 @@ fn components_of(monoid: Monoid, dtype: DType) -> SmallVec<[usize; 3]> {
     match monoid {
         Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min => SmallVec::from_slice(&[lane]),
         Monoid::ArgMax | Monoid::ArgMin => SmallVec::from_slice(&[lane, 8]),
-        Monoid::M2 | Monoid::LogSumExp => SmallVec::from_slice(&[lane, lane]),
+        Monoid::M2 => SmallVec::from_slice(&[lane, lane, lane]),
+        Monoid::LogSumExp => SmallVec::from_slice(&[lane, lane]),
     }
 }
