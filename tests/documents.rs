@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const COLUMNS: usize = 110;
 const PARAGRAPH: usize = 6;
 /// Folders whose files documents name by their path from the repository's root.
-const FOLDERS: &[&str] = &["src", "tests", "docs", "benches", "examples", "shaders", "kernels"];
+const FOLDERS: &[&str] = &["src", "crates", "tests", "docs", "benches", "examples", "shaders", "kernels"];
 
 /// Endings of the files that documents may name by the end of their path.
 const SOURCES: &[&str] = &["rs", "wgsl", "cu", "cuh", "py", "sh"];

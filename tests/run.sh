@@ -29,7 +29,7 @@ join() {
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 
 step "format"
-cargo fmt --check
+cargo fmt --all --check
 
 step "a Vulkan driver"
 # The software driver serves as the GPU of machines without one.
@@ -71,7 +71,7 @@ step "lints of every target and set of features, docs"
 lint_few() {
     export CARGO_TARGET_DIR="$PWD/target/few"
     for features in "" cuda ndarray,safetensors; do
-        cargo clippy --quiet --lib --no-default-features --features "$features" -- -D warnings
+        cargo clippy --quiet --lib --package kiln --no-default-features --features "$features" -- -D warnings
     done
     if rustup target list --installed 2>/dev/null | grep -qx wasm32-unknown-unknown; then
         cargo check --quiet --lib --target wasm32-unknown-unknown --no-default-features
@@ -80,21 +80,21 @@ lint_few() {
     fi
 }
 beside few lint_few
-cargo clippy --quiet --all-targets --all-features -- -D warnings
-cargo clippy --quiet --lib --no-default-features --features wgpu -- -D warnings
-RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --all-features
+cargo clippy --quiet --workspace --all-targets --all-features -- -D warnings
+cargo clippy --quiet --lib --package kiln --no-default-features --features wgpu -- -D warnings
+RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --all-features
 join few
 
 step "at most 120 crates by default, 40 without default features"
-crates=$(cargo tree --edges normal --prefix none | sed 's/ (.*//' | sort -u | wc -l)
+crates=$(cargo tree --package kiln --edges normal --prefix none | sed 's/ (.*//' | sort -u | wc -l)
 echo "$crates crates by default"
 [ "$crates" -le 121 ] || { echo "too many crates: $crates, kiln included"; exit 1; }
-crates=$(cargo tree --no-default-features --edges normal --prefix none | sed 's/ (.*//' | sort -u | wc -l)
+crates=$(cargo tree --package kiln --no-default-features --edges normal --prefix none | sed 's/ (.*//' | sort -u | wc -l)
 echo "$crates crates"
 [ "$crates" -le 41 ] || { echo "too many crates: $crates, kiln included"; exit 1; }
 
 step "tests, and beside them what uses one core"
-cargo test --quiet --all-features --no-run
+cargo test --quiet --workspace --all-features --no-run
 
 # Machine code for three generations, no register spilled.
 compile_for_gpus() {
@@ -117,7 +117,7 @@ simulated_corpus() {
 }
 [ -z "$simulated" ] || beside simulated_corpus simulated_corpus
 
-cargo test --all-features --no-fail-fast
+cargo test --workspace --all-features --no-fail-fast
 
 if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     step "500 random programs and the corpus on wgpu"

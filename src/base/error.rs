@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kiln_simd::DType;
+use kiln_simd::dtype::UnknownDType;
+
 use crate::base::device::Device;
-use crate::base::dtype::DType;
 use crate::base::shape::Shape;
 use crate::base::span::Span;
 use crate::base::state_problem::StateProblem;
@@ -305,6 +307,12 @@ pub enum Error {
         /// What it got.
         found: String,
     },
+}
+
+impl From<UnknownDType> for Error {
+    fn from(UnknownDType { found }: UnknownDType) -> Error {
+        Error::Parse { what: "dtype", expected: UnknownDType::EXPECTED.into(), found }
+    }
 }
 
 impl From<OpError> for Error {

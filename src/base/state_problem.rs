@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::base::dtype::DType;
+use kiln_simd::DType;
+
 use crate::base::shape::Shape;
 
 /// One thing that does not fit between a saved state and what it is loaded

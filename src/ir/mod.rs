@@ -6,7 +6,6 @@
 //! - [`node`]: persistent nodes, as users build them; [`graph`]: the dense
 //!   form the compiler works on.
 
-pub mod alu;
 pub mod buffer;
 pub mod built_in;
 pub mod claim;
@@ -26,17 +25,17 @@ pub mod pending;
 pub mod print;
 pub mod rewrite;
 pub mod simplify;
-pub mod special;
 mod sync;
 pub mod ty;
 pub mod verify;
 pub mod version;
 
-pub use alu::AluOp;
 pub use buffer::{DeviceBuffer, Layout, Leaf, Reclaim};
 pub use built_in::BuiltIn;
 pub use graph::{Graph, GraphNode, NodeId, NodeIds};
 pub use infer::{infer, infer_alike};
+#[doc(inline)]
+pub use kiln_simd::alu::{self, AluOp};
 pub use monoid::Monoid;
 pub use node::Node;
 pub use op::{

@@ -2,10 +2,12 @@
 
 use std::fmt::{self, Display};
 
+use kiln_simd::micro;
+
 use crate::base::{Device, DeviceKind};
 use crate::plan::context::{Context, current};
 use crate::runtime::Backend;
-use crate::runtime::cpu::{micro, threads};
+use crate::runtime::cpu::threads;
 
 /// What [`doctor`] found. Prints one line a device.
 #[derive(Clone, Debug)]

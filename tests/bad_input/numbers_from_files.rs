@@ -36,7 +36,7 @@ fn extents_that_are_none() {
         assert_eq!((*what, &expected[..]), ("shape", "extents of at least 0 such as [2, 3]"));
         assert_eq!(found, text);
     }
-    let error = "float128".parse::<DType>().unwrap_err();
+    let error = Error::from("float128".parse::<DType>().unwrap_err());
     assert!(matches!(&error, Error::Parse { what: "dtype", found, .. } if found == "float128"));
 }
 

@@ -5,7 +5,6 @@ mod contraction;
 mod convolution;
 pub mod gemm;
 pub mod memory;
-pub mod micro;
 pub mod pool;
 #[cfg(test)]
 pub(crate) mod reference;
@@ -18,6 +17,8 @@ mod winograd;
 
 use std::cmp::Reverse;
 use std::sync::Arc;
+
+use kiln_simd::micro;
 
 use crate::base::{Device, Error, Optimization, Result};
 use crate::ir::{Custom, DeviceBuffer, Type};

@@ -4,12 +4,13 @@
 
 use std::ops::Range;
 
+use kiln_simd::micro;
+
 use crate::base::{DType, Result};
 use crate::kernel::{Contraction, Kernel};
 use crate::runtime::cpu::contraction::{BlockWriter, ResultSink, ResultTarget, WriteBlockFn, target, writer};
 use crate::runtime::cpu::convolution::{ConvolutionExtents, find};
 use crate::runtime::cpu::gemm::scratch;
-use crate::runtime::cpu::micro;
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::thresholds::{
     SHALLOW_K, STENCIL_CACHED_ELEMENTS, STENCIL_MIN_COLUMNS, STENCIL_MIN_ROWS,

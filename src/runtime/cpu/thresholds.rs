@@ -1,7 +1,7 @@
 //! The CPU backend's tuning numbers, in one place: what each decides, and what it was chosen by.
 //!
 //! Times are CPU milliseconds without and with it, one after another on one machine.
-//! "Chosen by" tells the reason where no measurement is on record; a number with neither has none on record.
+//! Those of the vector loops are in their crate. "Chosen by" tells the reason where no measurement is on record; a number with neither has none on record.
 
 use std::ops::Range;
 
@@ -199,8 +199,6 @@ pub const GEMM_SHARED_TASK_MIN_ROWS: usize = 64;
 pub const GEMM_PACKED_TILES: usize = 24;
 /// Rows of B packed together. Chosen by: few enough streams for the hardware prefetcher.
 pub const GEMM_PACK_STREAMS: usize = 8;
-/// Rows ahead that packing prefetches to L2. 64 MiB of B: 7.0 without, 5.1 with this.
-pub const GEMM_PACK_PREFETCH_ROWS: isize = 8;
 /// Most bytes that a block's rows of B span, to be read in place. Chosen by: they stay in cache.
 pub const GEMM_B_IN_PLACE_BYTES: usize = 128 << 10;
 /// Most bytes between rows of A that is read in place for many columns.
@@ -214,8 +212,6 @@ pub const GEMV_SERIAL_MULTIPLY_ADDS: usize = 1 << 17;
 pub const GEMV_MIN_COLUMNS: usize = 64;
 /// The most. Chosen by: they stay in L1. A vector by a matrix: 5.4 with 512, 4.0 with this.
 pub const GEMV_MAX_COLUMNS: usize = 2048;
-/// Bytes ahead that a dot product prefetches of each row. 64 of 512 x 512: 4.7 without, 3.1 with this.
-pub const GEMV_PREFETCH_BYTES: usize = 1 << 11;
 /// Elements of a matrix that a function fills at a time.
 pub const GEMV_FILLED_ELEMENTS: usize = 1 << 14;
 /// Longest row that a function fills whole.
@@ -230,18 +226,6 @@ pub const SPLIT_K_MAX_SLICES: usize = 16;
 pub const SPLIT_K_MIN_MULTIPLY_ADDS: usize = 1 << 18;
 /// Multiply-adds that one thread does as fast as two.
 pub const SPLIT_K_SERIAL_MULTIPLY_ADDS: usize = 1 << 17;
-
-// Micro-ops.
-
-/// Longest row that is transposed with others and reduced vertically. Sums of a million elements in rows
-/// of 16: 0.90 without, 0.23 with this; of 49: 0.62 and 0.24.
-pub const SHORT_REDUCED_ROW: usize = 64;
-/// Elements of a costly loop between prefetches. Chosen by: memory takes up about 24 cache lines at once.
-pub const PREFETCH_CHUNK: usize = 128;
-/// Longest `f32` row whose successor is prefetched to L1, not L2. Chosen by: both and the results fit.
-pub const L1_PREFETCH_ROW: usize = 2048;
-/// Elements gathered one by one after positions that are not close. Chosen by: their neighbours hardly are.
-pub const SCATTERED_GATHER_RUN: usize = 32;
 
 // Attention.
 

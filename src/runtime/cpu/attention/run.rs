@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use kiln_simd::micro::softmax::{self, QUERY_LANES, RescaledRows, SoftmaxBlock};
+
 use crate::runtime::Bindings;
 use crate::runtime::cpu::attention::{AttentionProgram, AttentionSizes, Mask};
 use crate::runtime::cpu::contraction::{ResultSink, WriteBlockFn};
 use crate::runtime::cpu::gemm::{self, GemmOperand, GemmOutput, GemmProblem, PackRequest, scratch};
-use crate::runtime::cpu::micro::softmax::{self, QUERY_LANES, RescaledRows, SoftmaxBlock};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::thresholds::{
     ATTENTION_KEYS, ATTENTION_QUERIES, ATTENTION_SERIAL_MULTIPLY_ADDS, CACHE_SET_SKEW,

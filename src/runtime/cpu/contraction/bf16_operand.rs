@@ -6,13 +6,13 @@ use std::ops::Range;
 use std::ptr::null;
 
 use half::bf16;
+use kiln_simd::micro::{self, MAX_OPERANDS, MicroFn, OperandKind};
 
 use super::{OperandSource, Strides, WriteBlockFn, element};
 use crate::base::{DType, Precision};
 use crate::kernel::{Contraction, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{self, Bf16x2, GemmOperand, PackOrder, PackRequest, scratch};
-use crate::runtime::cpu::micro::{self, MAX_OPERANDS, MicroFn, OperandKind};
 use crate::runtime::cpu::thresholds::BF16_STAGING_ELEMENTS;
 use crate::runtime::cpu::tile::product::StridedBlock;
 

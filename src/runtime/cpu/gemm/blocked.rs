@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use kiln_simd::gemm::{GemmElement, MicroKernel, RegisterTile};
+use kiln_simd::micro::prefetch_l2;
+
 use super::grid::{OutputGrid, TaskArea, even_split, for_each, workers};
-use super::kernels::{GemmElement, MicroKernel, RegisterTile};
 use super::pack::{self, OperandRange, PackedView, PanelLayout};
 use super::{GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackOrder, scratch};
-use crate::runtime::cpu::micro::prefetch_l2;
 use crate::runtime::cpu::thresholds::{
     GEMM_A_IN_PLACE_STRIDE, GEMM_B_IN_PLACE_BYTES, GEMM_COMPUTED_A_COLUMNS, GEMM_JOB_MIN_MULTIPLY_ADDS,
     GEMM_K_BLOCK_BYTES, GEMM_MAX_K_BLOCK, GEMM_MIN_K_BLOCK, GEMM_PACKED_A_ROWS, GEMM_PACKED_TILES,
@@ -434,7 +435,6 @@ unsafe fn store_block<T: GemmElement>(job: &GemmJob<T>, area: &TaskArea, sum: Ou
 
 #[cfg(test)]
 mod tests {
-    use super::super::kernels::private::SealedElement;
     use super::*;
 
     /// What the job of an `m` by `n` by `k` product for two threads says.
@@ -445,7 +445,7 @@ mod tests {
         let b = GemmOperand::Strided { ptr, row_stride: 1, k_stride: width, batch };
         let out = GemmOutput::Strided { ptr: ptr.cast_mut(), row_stride: width, col_stride: 1, batch };
         let problem = GemmProblem { batch: 1, m, n, k, a, b, out };
-        query(&GemmJob::new(&problem, &<f32 as SealedElement>::kernels()[0], 2))
+        query(&GemmJob::new(&problem, &<f32 as GemmElement>::kernels()[0], 2))
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use kiln_simd::gemm::{Axpy, Dot, GemmElement, MicroKernel};
+
 use super::grid::{for_each, workers};
-use super::kernels::{Axpy, Dot, GemmElement, MicroKernel};
 use super::{GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackOrder, PackRequest, scratch};
 use crate::runtime::cpu::thresholds::{
     GEMV_FILLED_ELEMENTS, GEMV_MAX_COLUMNS, GEMV_MAX_FILLED_ROW, GEMV_MIN_COLUMNS, GEMV_SERIAL_MULTIPLY_ADDS,

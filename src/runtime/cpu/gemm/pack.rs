@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::kernels::{GemmElement, MicroKernel, RowCopy};
+use kiln_simd::gemm::{GemmElement, MicroKernel, RowCopy};
+
 use super::{GemmOperand, PackOrder, PackRequest};
 use crate::runtime::cpu::thresholds::GEMM_PACK_STREAMS;
 

@@ -1,8 +1,9 @@
 //! Split-K: products with a small output and a large k compute slices of k in parallel, then sum
 //! their partial results.
 
+use kiln_simd::gemm::{GemmElement, MicroKernel};
+
 use super::grid::{for_each, workers};
-use super::kernels::{GemmElement, MicroKernel};
 use super::{GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackRequest, run_with, scratch};
 use crate::runtime::cpu::thresholds::{
     SPLIT_K_MAX_OUTPUTS, SPLIT_K_MAX_SLICES, SPLIT_K_MIN_MULTIPLY_ADDS, SPLIT_K_SERIAL_MULTIPLY_ADDS,

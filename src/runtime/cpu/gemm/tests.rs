@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 use std::sync::Mutex;
 
-use super::kernels::private::SealedElement;
 use super::*;
 
 /// Elements that small integers, and something to stand out, can be made of.
@@ -27,19 +26,6 @@ macro_rules! sample {
 }
 
 sample!(f32, f32::NAN; f64, f64::NAN; i32, 0x5a5a_5a5a; u32, 0x5a5a_5a5a; i64, 0x5a5a_5a5a_5a5a; u8, 0x5a);
-
-/// Pairs compare as the sums they may be.
-impl PartialEq for Bf16x2 {
-    fn eq(&self, other: &Bf16x2) -> bool {
-        self.sum() == other.sum()
-    }
-}
-
-impl PartialOrd for Bf16x2 {
-    fn partial_cmp(&self, other: &Bf16x2) -> Option<std::cmp::Ordering> {
-        self.sum().partial_cmp(&other.sum())
-    }
-}
 
 impl Sample for SquaredDifference {
     fn of(value: i64) -> Self {

@@ -1,9 +1,10 @@
 //! Kernels whose tiles are whole rows.
 
+use kiln_simd::micro::{Level, level};
+
 use super::{difference, kernel, ramp, values, wrong};
 use crate::base::{DType, Device};
 use crate::ir::DeviceBuffer;
-use crate::runtime::cpu::micro::{Level, level};
 use crate::tensor::Tensor;
 use crate::tensor::interpolate::{InterpolateMode, InterpolateOpts};
 use crate::tensor::norm::NormOpts;

@@ -3,9 +3,10 @@
 
 use std::ops::Range;
 
+use kiln_simd::micro;
+
 use crate::kernel::{AxisId, ExprId, Kernel};
 use crate::runtime::Bindings;
-use crate::runtime::cpu::micro;
 use crate::runtime::cpu::thresholds::BLOCK_TILE_ELEMENTS;
 use crate::runtime::cpu::tile::analysis;
 use crate::runtime::cpu::tile::build::Root;

@@ -3,14 +3,14 @@
 //! Instructions refer to addresses, slots and bodies by number; extents, strides and
 //! offsets are in tables apart from them.
 
+use kiln_simd::micro::{
+    AccumulateFn, BatchedRowsFn, ExpandFn, GatherFn, MAX_OPERANDS, MicroFn, NonTemporalLoop, OverlapFn,
+    StridedFn, TransposeFn,
+};
 use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::kernel::{AxisId, LoopAxis};
-use crate::runtime::cpu::micro::{
-    AccumulateFn, BatchedRowsFn, ExpandFn, GatherFn, MAX_OPERANDS, MicroFn, NonTemporalLoop, OverlapFn,
-    StridedFn, TransposeFn,
-};
 use crate::runtime::cpu::tile::run::ScatterFn;
 
 pub use crate::runtime::cpu::tile::partition::WorkPartition;

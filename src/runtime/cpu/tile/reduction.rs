@@ -1,9 +1,9 @@
 //! What a compiled reduction or scan consists of.
 
+use kiln_simd::micro::{self, Accumulator, MicroFn, Reducer, Scanner};
 use smallvec::SmallVec;
 
 use crate::ir::Monoid;
-use crate::runtime::cpu::micro::{self, Accumulator, MicroFn, Reducer, Scanner};
 use crate::runtime::cpu::tile::program::{AddressId, FrameSlot, Instr, RowPrefetch, TileShape};
 
 /// A reduction, with its state.

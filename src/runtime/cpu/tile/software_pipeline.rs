@@ -2,7 +2,8 @@
 //!
 //! Lam, "Software pipelining: an effective scheduling technique for VLIW machines", 1988.
 
-use crate::runtime::cpu::micro::MicroFn;
+use kiln_simd::micro::MicroFn;
+
 use crate::runtime::cpu::tile::program::{FrameSlot, Instr, SlotStorage, TileProgram, trip_count};
 
 /// Bytes of a page: cache lines at one offset within it conflict in the cache.

@@ -1,10 +1,11 @@
 //! The iteration space made simple: axes ordered along memory, and merged
 //! where every address treats two as one.
 
+use kiln_simd::micro::LaneType;
+
 use crate::base::DType;
 use crate::ir::Monoid;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, ExprNode, Kernel, KernelStore, LoopAxis, ScatterStore};
-use crate::runtime::cpu::micro::LaneType;
 
 /// Axes that are adjacent: in row-major order, of one level.
 #[derive(Clone, Debug, Default)]

@@ -1,13 +1,15 @@
 //! Which axes become the tile's rows and columns.
 
+use kiln_simd::micro;
+use kiln_simd::thresholds::SHORT_REDUCED_ROW;
+
 use crate::ir::Monoid;
 use crate::kernel::{Affine, AxisId, Expr, Kernel};
-use crate::runtime::cpu::micro;
 use crate::runtime::cpu::thresholds::{
     ACROSS_MAX_COLUMNS, ACROSS_MIN_ROWS, COST_CONTIGUOUS_ACCESS, COST_DISPATCH, COST_INVARIANT_ACCESS,
     COST_MAX_COLUMNS, COST_ROW, COST_STRIDED_LOAD, COST_STRIDED_STORE, MULTI_ROW_COLUMNS, MULTI_ROW_ELEMENTS,
     MULTI_ROW_MAX_ROWS, RESIDENT_ROW, ROW_INVARIANT_MAX_ROWS, ROW_INVARIANT_MIN_OPS, SCATTER_MIN_COLUMNS,
-    SHORT_REDUCED_ROW, SINGLE_PASS_ROW, TRANSPOSING_MIN_EXTENT, TRANSPOSING_TILE,
+    SINGLE_PASS_ROW, TRANSPOSING_MIN_EXTENT, TRANSPOSING_TILE,
 };
 use crate::runtime::cpu::tile::analysis::{AxisSet, ExprFacts, bit};
 use crate::runtime::cpu::tile::program::TileShape;

@@ -5,12 +5,12 @@
 use std::fmt;
 use std::ops::Range;
 
+use kiln_simd::micro::{self, BatchedRowsFn, LaneType, MAX_OPERANDS, MicroFn, RowBatch, StridedFn};
 use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::memory::MemoryView;
-use crate::runtime::cpu::micro::{self, BatchedRowsFn, LaneType, MAX_OPERANDS, MicroFn, RowBatch, StridedFn};
 use crate::runtime::cpu::thresholds::{BATCHED_ROW_COLUMNS, WINDOW_FEW_ROWS, WINDOW_PREFETCH_MAX_STRIDE};
 use crate::runtime::cpu::tile::product::StridedBlock;
 use crate::runtime::cpu::tile::run::solve_range;

@@ -3,11 +3,12 @@
 
 use std::ops::Range;
 
+use kiln_simd::micro::winograd::{self, PRODUCTS, TILES, TileRow};
+
 use crate::runtime::Bindings;
 use crate::runtime::cpu::contraction::{OperandSource, ResultSink, WriteBlockFn};
 use crate::runtime::cpu::convolution::ConvolutionExtents;
 use crate::runtime::cpu::gemm::{self, GemmOperand, GemmOutput, GemmProblem, PackRequest, scratch};
-use crate::runtime::cpu::micro::winograd::{self, PRODUCTS, TILES, TileRow};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::thresholds::{
     CACHE_SET_SKEW, WINOGRAD_CACHED_ELEMENTS, WINOGRAD_CHANNELS, WINOGRAD_FILTERS_PER_JOB,

@@ -5,16 +5,17 @@
 //! the same bits; only what enters a reduction is rounded as the reduction
 //! sees fit.
 
+use kiln_simd::micro::{
+    self, ChainSide, Fused, LaneType, MAX_OPERANDS, MicroFn, OperandKind, OperandKinds, Operation, OverlapFn,
+    STATE_BYTES,
+};
+use kiln_simd::thresholds::SHORT_REDUCED_ROW;
 use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{Expr, ExprId, Kernel};
-use crate::runtime::cpu::micro::{
-    self, ChainSide, Fused, LaneType, MAX_OPERANDS, MicroFn, OperandKind, OperandKinds, Operation, OverlapFn,
-    STATE_BYTES,
-};
-use crate::runtime::cpu::thresholds::{MAX_RECOMPUTATIONS, SHORT_REDUCED_ROW};
+use crate::runtime::cpu::thresholds::MAX_RECOMPUTATIONS;
 use crate::runtime::cpu::tile::analysis::ExprFacts;
 use crate::runtime::cpu::tile::build::horner::{Horner, horner};
 use crate::runtime::cpu::tile::build::{ProgramBuilder, Root};

@@ -1,11 +1,11 @@
 //! Polynomials with constant coefficients, which are one loop (`micro/polynomial.rs`).
 
+use kiln_simd::micro::{self, Operation};
 use smallvec::SmallVec;
 
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::{Expr, ExprId, Kernel};
-use crate::runtime::cpu::micro::{self, Operation};
 use crate::runtime::cpu::tile::build::ProgramBuilder;
 use crate::runtime::cpu::tile::program::{FrameSlot, SlotStorage, TileShape};
 

@@ -1,11 +1,11 @@
 //! Instructions that load and store.
 
+use kiln_simd::micro::{self, LaneType, MAX_OPERANDS};
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
 use crate::kernel::{self, Access, Dynamic, Expr, ExprId};
-use crate::runtime::cpu::micro::{self, LaneType, MAX_OPERANDS};
 use crate::runtime::cpu::thresholds::{BATCHED_ROW_COLUMNS, ROWWISE_MIN_COLUMNS};
 use crate::runtime::cpu::tile::build::ProgramBuilder;
 use crate::runtime::cpu::tile::program::{

@@ -8,11 +8,11 @@ mod values;
 
 use std::collections::HashMap;
 
+use kiln_simd::micro::Variants;
 use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
-use crate::runtime::cpu::micro::Variants;
 use crate::runtime::cpu::tile::analysis::{ExprFacts, bit};
 use crate::runtime::cpu::tile::build::fuse::Patterns;
 use crate::runtime::cpu::tile::program::{

@@ -1,11 +1,11 @@
 //! Reductions and scans.
 
+use kiln_simd::micro::{self, LaneType, MAX_OPERANDS, OperandKind, STATE_BYTES};
 use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{AxisId, Expr, ExprId};
-use crate::runtime::cpu::micro::{self, LaneType, MAX_OPERANDS, OperandKind, STATE_BYTES};
 use crate::runtime::cpu::thresholds::BLOCKED_REDUCTION_ROWS;
 use crate::runtime::cpu::tile::build::ProgramBuilder;
 use crate::runtime::cpu::tile::program::{

@@ -1,9 +1,10 @@
 //! Instructions that compute values: constants, indices, scalar operations, casts.
 
+use kiln_simd::micro::{self, LaneType, MAX_OPERANDS, OperandKind, OperandKinds, Operation};
+
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::{BoundsCheck, Expr, ExprId};
-use crate::runtime::cpu::micro::{self, LaneType, MAX_OPERANDS, OperandKind, OperandKinds, Operation};
 use crate::runtime::cpu::thresholds::{BATCHED_ROW_COLUMNS, ROWWISE_MIN_COLUMNS};
 use crate::runtime::cpu::tile::build::ProgramBuilder;
 use crate::runtime::cpu::tile::program::{

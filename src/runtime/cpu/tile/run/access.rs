@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::runtime::cpu::micro;
+use kiln_simd::micro;
+
 use crate::runtime::cpu::tile::program::{AddressId, FrameSlot, RangePredicate, TileShape};
 use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
 

@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 
+use kiln_simd::micro::DeferredStore;
+
 use crate::base::Scalar;
-use crate::runtime::cpu::micro::DeferredStore;
 use crate::runtime::cpu::pool::ALIGN;
 use crate::runtime::cpu::tile::program::{
     Address, AddressId, FrameSlot, LoopBody, LoopNest, SlotStorage, TileProgram, TileShape,

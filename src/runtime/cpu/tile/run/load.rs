@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::runtime::cpu::micro::{self, MAX_OPERANDS, RowBatch};
+use kiln_simd::micro::{self, MAX_OPERANDS, RowBatch};
+
 use crate::runtime::cpu::thresholds::{GATHER_PREFETCH_BYTES, GATHER_PREFETCH_ROWS};
 use crate::runtime::cpu::tile::program::{BlockTransfer, IndexTerm, RowLayout, TileLoad};
 use crate::runtime::cpu::tile::run::access::TileAccess;

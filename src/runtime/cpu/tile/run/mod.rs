@@ -22,10 +22,10 @@ mod store;
 
 use std::ops::Range;
 
+use kiln_simd::micro::{self, DeferredStore, MicroFn, NonTemporalLoop, OperandPtrs};
 use smallvec::SmallVec;
 
 use crate::runtime::cpu::memory::{MemoryView, inputs_of, outputs_of};
-use crate::runtime::cpu::micro::{self, DeferredStore, MicroFn, NonTemporalLoop, OperandPtrs};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{
     FrameSlot, Instr, LoopBody, LoopNest, OpPrefetch, PipelinedProduct, RowPrefetch, RowwiseOp, TileProgram,

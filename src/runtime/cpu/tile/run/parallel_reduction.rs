@@ -1,6 +1,7 @@
 //! Parallel reduction: a pass over level 1 shared between threads.
 
-use crate::runtime::cpu::micro::{self, STATE_BYTES};
+use kiln_simd::micro::{self, STATE_BYTES};
+
 use crate::runtime::cpu::pool::ALIGN;
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{LoopBody, ReductionForm};

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use crate::runtime::cpu::micro::{self, MAX_OPERANDS, STATE_BYTES};
-use crate::runtime::cpu::thresholds::{REDUCTION_BLOCK_ROWS, SHORT_REDUCED_ROW};
+use kiln_simd::micro::{self, MAX_OPERANDS, STATE_BYTES};
+use kiln_simd::thresholds::SHORT_REDUCED_ROW;
+
+use crate::runtime::cpu::thresholds::REDUCTION_BLOCK_ROWS;
 use crate::runtime::cpu::tile::program::{
     Finish, FrameSlot, Instr, Loop, LoopBody, LoopNest, ReductionForm, RowLayout, RowPrefetch, RowwiseOp,
     ScanForm, TileLoad, TileReduction, TileShape,

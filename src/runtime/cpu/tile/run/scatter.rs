@@ -1,10 +1,10 @@
 //! Scatters: elements combined into computed positions, in order.
 
 use half::{bf16, f16};
+use kiln_simd::micro::prefetch_l1;
 
 use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
-use crate::runtime::cpu::micro::prefetch_l1;
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::thresholds::{SCATTER_PREFETCH_BYTES, SCATTER_PREFETCH_ROWS};
 use crate::runtime::cpu::tile::program::{Loop, LoopNest, Scatter, TileProgram};

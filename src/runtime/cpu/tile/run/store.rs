@@ -1,6 +1,7 @@
 //! Stores.
 
-use crate::runtime::cpu::micro::{MAX_OPERANDS, RowBatch};
+use kiln_simd::micro::{MAX_OPERANDS, RowBatch};
+
 use crate::runtime::cpu::tile::program::{
     BlockTransfer, DestForwarding, FrameSlot, RowLayout, RowwiseOp, TileStore,
 };
