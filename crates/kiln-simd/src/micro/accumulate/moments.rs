@@ -4,12 +4,12 @@
 
 use std::marker::PhantomData;
 
-use crate::runtime::cpu::micro::accumulate::{
+use crate::micro::accumulate::{
     Accumulator, MergeLoop, ROW_UNROLL, RowsLoop, StepLoop, merge_loop, rows_loop, step_loop,
 };
-use crate::runtime::cpu::micro::fold::Real;
-use crate::runtime::cpu::micro::isa::Isa;
-use crate::runtime::cpu::micro::{view, view_mut};
+use crate::micro::fold::Real;
+use crate::micro::isa::Isa;
+use crate::micro::{view, view_mut};
 
 /// The functions that find moments of columns.
 pub(super) fn of<T: Real>() -> Accumulator {
