@@ -262,7 +262,8 @@ fn check_rows(kind: ReduceKind, dtype: DType, n: usize, wild: bool, rng: &mut Rn
             got[2] = got[0] + got[1].ln();
         }
         if kind == ReduceKind::Moments {
-            got[0] += got[2];
+            // The caller counts.
+            got = vec![got[0] + got[2], got[1]];
         }
         got.truncate(want.len());
         assert!(agree(kind, &got, &want, dtype), "{kind:?} {dtype} column {i}: {got:?} {want:?}");
