@@ -111,20 +111,24 @@ build_release() {
 }
 beside release build_release
 
-# A third of the corpus; the compiler of the simulated device is most of it.
+# A third of the corpora; the compiler of the simulated device is most of it.
 simulated_corpus() {
-    KILN_CORPUS_DEVICE=cuda:0 KILN_CORPUS_EVERY=3 LD_LIBRARY_PATH="$sim" cargo test --all-features --test corpus
+    export KILN_CORPUS_DEVICE=cuda:0 KILN_CORPUS_EVERY=3 LD_LIBRARY_PATH="$sim"
+    cargo test --all-features --test corpus
+    KILN_CORPUS=tests/corpus-special cargo test --all-features --test corpus
 }
 [ -z "$simulated" ] || beside simulated_corpus simulated_corpus
 
 cargo test --workspace --all-features --no-fail-fast
+KILN_CORPUS=tests/corpus-special cargo test --all-features --test corpus
 
 if [ "${KILN_REQUIRE:-}" = wgpu ]; then
-    step "500 random programs and the corpus on wgpu"
+    step "500 random programs and the corpora on wgpu"
     # Four properties and gradients, 100 programs each, and 8 large ones; each
     # runs cold and warm, with recycled memory full of NaN.
     KILN_FUZZ_DEVICE=wgpu KILN_FUZZ_CASES=100 cargo test --all-features --test fuzz -- agree
     KILN_CORPUS_DEVICE=wgpu cargo test --all-features --test corpus
+    KILN_CORPUS_DEVICE=wgpu KILN_CORPUS=tests/corpus-special cargo test --all-features --test corpus
 fi
 
 if [ -n "$simulated" ]; then
