@@ -2,7 +2,6 @@
 //! the setting is the process's.
 
 #[path = "support/adapter.rs"]
-#[allow(dead_code)]
 mod adapter;
 
 use kiln::opts::Reduction;
