@@ -218,8 +218,8 @@ impl Term {
         }
         let [min, max] = numbers.map(Option::flatten);
         value.with_slope(self, move |x, _| {
-            let above = min.map(|min| x.gt(&x.number(min)));
-            let below = max.map(|max| x.lt(&x.number(max)));
+            let above = min.map(|min| x.gt(x.number(min)));
+            let below = max.map(|max| x.lt(x.number(max)));
             let inside = above.into_iter().chain(below).reduce(|a, b| a.and(b));
             inside.map_or(x.number(1), |inside| x.choose(&inside, 1.0, 0.0))
         })
