@@ -203,7 +203,10 @@ impl MultiheadAttention {
 
     /// Whether heads have channels as they must; else what is wrong.
     fn fits(&self, site: CallSite, x: &Tensor) -> Result<(), Tensor> {
-        let width = self.q_proj.weight.shape().first().copied().unwrap_or(0);
+        let extent = |part: &Linear| part.weight.shape().first().copied().unwrap_or(0);
+        // A width of heads that is given need not divide the layer's.
+        let given = self.opts.head_width.is_some();
+        let width = extent(if given { &self.q_proj } else { &self.out_proj });
         let wrong = |expected: String, found: String| {
             Err(site.build(&[x], || Err(site.error(expected, found, &[x]))))
         };

@@ -286,7 +286,8 @@ fn masked(site: CallSite, scores: Tensor, mask: Option<&Tensor>, causal: bool) -
 /// Softmax over the last axis; with `safe`, a row of minus infinities
 /// becomes zeros.
 pub(crate) fn softmax(site: CallSite, scores: &Tensor, safe: bool) -> Tensor {
-    let axis = [scores.rank() - 1];
+    let Some(last) = scores.rank().checked_sub(1) else { return scores.clone() };
+    let axis = [last];
     let max = row_maximum(site, scores, axis[0]);
     let max = if safe { site.select(&site.eq(&max, f64::NEG_INFINITY), 0.0, &max, max.dtype()) } else { max };
     let powers = site.unary(AluOp::Exp, &site.sub(scores, max));
