@@ -147,6 +147,24 @@ fn slopes_of_two_operands_are_pytorchs_at_the_edges() {
 }
 
 #[test]
+fn a_number_beside_a_tensor_gets_the_sum_of_its_slopes() {
+    let (x, one) =
+        (column(&[1.0, 3.0], DType::F64, Device::cpu()), Tensor::scalar(2.0f64, ()).with_requires_grad());
+    let functions: [fn(&Tensor, &Tensor) -> Tensor; 4] =
+        [|a, b| a.atan2(b), |a, b| a.hypot(b), |a, b| a.xlogy(b), |a, b| a.xlog1py(b)];
+    for function in functions {
+        let alone = |i: i64| {
+            let (x, one) = (x.i(i).detach(), column(&[2.0], DType::F64, Device::cpu()));
+            values(&slope(&function(&x, &one), &one))[0]
+        };
+        assert_near("the sum", &values(&slope(&function(&x, &one), &one)), &[alone(0) + alone(1)], 1e-12);
+    }
+    let truth = Tensor::from([true, false]);
+    assert_eq!(truth.clamp_min(true).to_vec::<bool>().unwrap(), [true, true]);
+    assert_eq!(truth.clamp_max(false).to_vec::<bool>().unwrap(), [false, false]);
+}
+
+#[test]
 fn values_are_right_where_formulas_round_or_overflow() {
     let x = |value: f64| column(&[value], DType::F32, Device::cpu()).detach();
     let cases = [

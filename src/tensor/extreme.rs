@@ -209,8 +209,11 @@ impl Term {
     /// Brought between the bounds; `max` wins where they cross. At a number the gradient is the number's,
     /// 0; beside a tensor it is shared with that, as in PyTorch.
     pub(crate) fn clamp(&self, min: Option<&Term>, max: Option<&Term>) -> Term {
-        let low = min.map_or(self.clone(), |min| self.max(min));
-        let value = max.map_or(low.clone(), |max| low.min(max));
+        let truth = self.dtype() == DType::Bool;
+        let raised = |min: &Term| if truth { self.or(min) } else { self.max(min) };
+        let low = min.map_or(self.clone(), raised);
+        let lowered = |max: &Term| if truth { low.and(max) } else { low.min(max) };
+        let value = max.map_or(low.clone(), lowered);
         let numbers = [min, max].map(|bound| bound.map(|bound| bound.constant()));
         let [None | Some(Some(_)), None | Some(Some(_))] = numbers else { return value };
         if !self.dtype().is_float() {

@@ -125,7 +125,8 @@ impl Term {
         let tensors = operands.map(|operand| operand.tensor.clone());
         let tensor = with_rule(self.tensor, &tensors.each_ref(), move |x, y, g| {
             let found = rule(std::array::from_fn(|i| term(&x[i])), &term(y), &term(g));
-            found.into_iter().map(|cotangent| Some(cotangent.into_tensor())).collect()
+            let found = found.into_iter().map(Term::into_tensor);
+            found.zip(x).map(|(cotangent, x)| Some(summed_to(site, cotangent, x))).collect()
         });
         Term { tensor, site }
     }
@@ -184,6 +185,15 @@ impl Term {
     pub(crate) fn ceil(&self) -> Term {
         -(-self).floor()
     }
+}
+
+/// An operand of rank 0 stands beside every element; its cotangent sums.
+fn summed_to(site: CallSite, cotangent: Tensor, x: &Tensor) -> Tensor {
+    if x.rank() == cotangent.rank() {
+        return cotangent;
+    }
+    let axes: Vec<usize> = (0..cotangent.rank()).collect();
+    site.sum(&cotangent, &axes)
 }
 
 /// Remainder of `a` by `b` with the sign of `b`; an integer by 0 is 0.
