@@ -148,8 +148,8 @@ fn slopes_of_two_operands_are_pytorchs_at_the_edges() {
 
 #[test]
 fn a_number_beside_a_tensor_gets_the_sum_of_its_slopes() {
-    let (x, one) =
-        (column(&[1.0, 3.0], DType::F64, Device::cpu()), Tensor::scalar(2.0f64, ()).with_requires_grad());
+    let x = column(&[1.0, 3.0], DType::F64, Device::cpu());
+    let one = Tensor::from_slice(&[2.0f64], [1], ()).reshape(()).with_requires_grad();
     let functions: [fn(&Tensor, &Tensor) -> Tensor; 4] =
         [|a, b| a.atan2(b), |a, b| a.hypot(b), |a, b| a.xlogy(b), |a, b| a.xlog1py(b)];
     for function in functions {
