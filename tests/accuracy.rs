@@ -129,13 +129,11 @@ fn casts_of_64_bit_integers_round_once() -> kiln::Result<()> {
     Ok(())
 }
 
-/// 2.2 thousand million elements, which no device holds.
+/// 2.2 thousand million elements, which take no memory. Software drivers take minutes for them: of GPUs
+/// the types of their kernels are tested.
 #[test]
-#[ignore = "takes a while"]
 fn positions_beyond_32_bits_are_found() -> kiln::Result<()> {
-    for device in devices() {
-        let place = Tensor::arange(0, 2_200_000_000i64, 1, device).eq(2_199_999_990i64).argmax(0);
-        assert_eq!(place.item::<i64>()?, 2_199_999_990, "{device}");
-    }
+    let place = Tensor::arange(0, 2_200_000_000i64, 1, Device::cpu()).eq(2_199_999_990i64).argmax(0);
+    assert_eq!(place.item::<i64>()?, 2_199_999_990);
     Ok(())
 }

@@ -45,6 +45,12 @@ impl LayerNorm {
     }
 
     /// Adds no bias. PyTorch: `bias=False`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::nn::LayerNorm;
+    /// assert!(LayerNorm::new([2], ()).without_bias().bias.is_none());
+    /// ```
     #[must_use]
     pub fn without_bias(self) -> LayerNorm {
         LayerNorm { bias: None, ..self }
@@ -144,6 +150,15 @@ impl GroupNorm {
     }
 
     /// Adds so much to the variance.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{GroupNorm, Layer};
+    /// let y = GroupNorm::new(1, 2, ()).eps(3.0).forward(&Tensor::from([[-1.0f32, 1.0]]));
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[must_use]
     pub fn eps(self, eps: f64) -> GroupNorm {
         GroupNorm { eps, ..self }
@@ -190,6 +205,15 @@ impl InstanceNorm {
     }
 
     /// Adds so much to the variance (1e-5).
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{InstanceNorm, Layer};
+    /// let y = InstanceNorm::new().eps(3.0).forward(&Tensor::from([[[-1.0f32, 1.0]]]));
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[must_use]
     pub fn eps(self, eps: f64) -> InstanceNorm {
         InstanceNorm { eps, ..self }
@@ -243,12 +267,31 @@ impl BatchNorm {
     }
 
     /// Running statistics move by this share of the way to the batch's.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{BatchNorm, Layer};
+    /// let norm = BatchNorm::new(1, ()).momentum(1.0);
+    /// norm.forward(&Tensor::from([[0.0f32], [2.0]])).realize()?;
+    /// assert_eq!(norm.running_mean.get().to_vec::<f32>()?, [1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[must_use]
     pub fn momentum(self, momentum: f64) -> BatchNorm {
         BatchNorm { momentum, ..self }
     }
 
     /// Adds so much to the variance.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{BatchNorm, Layer};
+    /// let y = BatchNorm::new(1, ()).eps(3.0).forward(&Tensor::from([[-1.0f32], [1.0]]));
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[must_use]
     pub fn eps(self, eps: f64) -> BatchNorm {
         BatchNorm { eps, ..self }

@@ -166,7 +166,7 @@ impl Plan {
             return Ok(compiled);
         }
         let steps = &self.schedule.steps;
-        compile_in_parallel(context, steps);
+        compile_in_parallel(context, &self.schedule);
         let mut runs = Vec::with_capacity(steps.len());
         for step in steps {
             runs.push(run_of(context, &self.schedule, step)?);
@@ -383,9 +383,10 @@ fn run_of(context: &Context, schedule: &ScheduledGraph, step: &Step) -> Result<C
 
 /// Compiles the work of devices whose compilers serve several threads. An error is dropped
 /// here, since the compiler reports it again when the work's turn comes.
-fn compile_in_parallel(context: &Context, steps: &[Step]) {
+fn compile_in_parallel(context: &Context, schedule: &ScheduledGraph) {
     let suits = |device| context.backend(device).is_ok_and(|backend| backend.compiles_in_parallel());
-    let launches = steps.iter().filter_map(|step| match &step.action {
+    let runs = |step: &&Step| !schedule.memory.is_there_already(&schedule.graph, step);
+    let launches = schedule.steps.iter().filter(runs).filter_map(|step| match &step.action {
         StepAction::Launch(work) if suits(step.device) => Some((step.device, work)),
         StepAction::Launch(_) | StepAction::Transfer { .. } | StepAction::Repeat(_) => None,
     });

@@ -244,3 +244,31 @@ fn first_row(
     let own = rewriter.alu(AluOp::Mul, &[own, length]);
     rewriter.alu(AluOp::Add, &[before, own])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Device;
+    use crate::render::split;
+    use crate::tensor::Tensor;
+
+    /// The type in which the last part of an `argmax` over so many positions adds.
+    fn places(extent: i64, columns: i64, target: &GpuTarget) -> Option<DType> {
+        let x = Tensor::arange(0, extent, 1, Device::null()).unsqueeze(0).expand([columns, extent]);
+        let plan = x.eq(extent - 10).argmax(1).plan().expect("a plan");
+        let sequence = split::split(plan.kernels[0].work().kernel().expect("a kernel"), target);
+        assert!(sequence.parts.iter().all(|part| i32::try_from(part.kernel.level_points(1)).is_ok()));
+        let adds = |node: &&crate::kernel::ExprNode| matches!(node.expr, Expr::Alu(AluOp::Add, _));
+        sequence.parts.last()?.kernel.exprs.iter().rfind(adds).map(|node| node.dtype)
+    }
+
+    #[test]
+    fn rows_beyond_32_bits_are_numbered_in_64() {
+        for target in [GpuTarget::software(), GpuTarget::cuda()] {
+            assert_eq!(places(2_000_000_000, 1, &target), Some(DType::I32));
+            assert_eq!(places(2_200_000_000, 1, &target), Some(DType::I64));
+            // Points enough to fill a device, so that nothing else cuts the rows.
+            assert_eq!(places(2_200_000_000, 1 << 20, &target), Some(DType::I64));
+        }
+    }
+}
