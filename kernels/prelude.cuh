@@ -194,8 +194,9 @@ KILN_FUNCTION void store8(u16* to, i64 eighth, vec4<u16> low, vec4<u16> high) {
     ((vec8<u16>*)to)[eighth] = {low, high};
 }
 
-// Keeps the first index out of range: its launch, itself, the axis's extent.
-KILN_FUNCTION void report(u32* status, u32 launch, i64 index, i64 extent) {
+// Keeps a launch's first index out of range: the launch, the index, the axis's extent.
+KILN_FUNCTION void report(u32* reports, u32 launch, i64 index, i64 extent) {
+    u32* status = reports + 6u * (launch % 256u);
     if (atomicCAS(status, 0u, 1u) == 0u) {
         status[1] = launch;
         status[2] = (u32)(u64)index;

@@ -193,6 +193,13 @@ impl Collected {
         self.nodes.push(node);
     }
 
+    /// Adds a node that has a value and is not in the collection; returns its number.
+    pub fn add_leaf(&mut self, leaf: Arc<Node>) -> NodeId {
+        self.graph.take();
+        self.push(leaf, std::iter::empty());
+        NodeId(self.nodes.len() as u32 - 1)
+    }
+
     /// The leaves, in the order of their parameters.
     pub fn leaves(&self) -> impl ExactSizeIterator<Item = &Arc<Node>> {
         self.leaves.iter().map(|leaf| &self.nodes[leaf.index()])

@@ -288,6 +288,11 @@ impl Cells {
         self.held.iter().filter_map(move |held| Some((held.before.as_ref()?, times)))
     }
 
+    /// The nodes held now, each with what its cell held before.
+    pub fn replacements(&self) -> impl Iterator<Item = (&Arc<Node>, &Arc<Node>)> {
+        self.held.iter().filter_map(|held| Some((&held.node, held.before.as_ref()?)))
+    }
+
     /// Nothing has been computed; `lost` says of state, and of gradients, whether it can be another time.
     pub fn give_back(self, lost: impl Fn(bool) -> bool) {
         for HeldCell { holder, is_state, node, before } in self.held {

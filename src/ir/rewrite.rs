@@ -118,6 +118,16 @@ impl GraphBuilder {
         }
     }
 
+    /// A graph to be added to; its nodes keep their numbers.
+    pub fn extending(graph: Graph) -> GraphBuilder {
+        let mut builder = GraphBuilder::new(&[]);
+        for node in graph.nodes {
+            builder.push(node);
+        }
+        builder.graph.outputs = graph.outputs;
+        builder
+    }
+
     /// A node of an operation, or what the rules put in its place. The
     /// operation must fit the operands.
     pub fn add(&mut self, op: Op, operands: &[NodeId], span: Span) -> NodeId {

@@ -17,6 +17,7 @@ use crate::nn::Param;
 use crate::optim::group::reduced;
 use crate::optim::rule::{Rule, Update, UpdateInput};
 use crate::plan;
+use crate::plan::fallback::Replacement;
 use crate::plan::realize::RealizeHook;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
@@ -34,7 +35,8 @@ pub trait Optimizer {
     /// # Errors
     /// An error recorded in a gradient, or what
     /// [`Tensor::realize`](crate::Tensor::realize) says. Parameters and state
-    /// are then as they were.
+    /// are then as they were. A GPU tells of an index out of range when the host next waits for it: by then
+    /// the step counts as made, but has moved nothing.
     #[track_caller]
     fn step(&mut self) -> Result<()>;
     /// The parameters, group after group.
@@ -258,6 +260,18 @@ struct PendingStep<'a, R> {
 }
 
 impl<R> RealizeHook for PendingStep<'_, R> {
+    fn replacements(&self) -> Result<Vec<Replacement>> {
+        let mut found = Vec::new();
+        for packed in self.packed_updates.iter().flatten() {
+            let (new, before) = (&packed.update, &packed.state);
+            let pairs = new.state.iter().zip(before).chain(std::iter::once((&new.param, &packed.param)));
+            for (new, before) in pairs {
+                found.push((new.node()?.clone(), before.node()?.clone()));
+            }
+        }
+        Ok(found)
+    }
+
     fn begin(&mut self) -> Result<Vec<Arc<Node>>> {
         for (number, packed_updates) in std::mem::take(&mut self.packed_updates).into_iter().enumerate() {
             for packed_update in packed_updates {

@@ -16,6 +16,7 @@ use crate::plan::donate::LeafMemory;
 use crate::plan::key::{alike, body_key};
 use crate::plan::run::UserCall;
 use crate::runtime::{Backend, Capabilities, Program, Replay, null};
+use crate::schedule::fallback::Fallback;
 use crate::schedule::memory::Params;
 use crate::schedule::{
     Environment, PlanTemplate, ScheduledGraph, Step, StepAction, chunk, rematerialize, schedule,
@@ -202,21 +203,29 @@ pub(crate) fn bodies_of(plan: &Plan) -> impl Iterator<Item = &Plan> {
     plan.bodies.values().map(|body| &**body)
 }
 
+/// What a plan is asked for.
+pub(crate) struct WantedPlan<'a> {
+    pub collected: &'a Collected,
+    pub memory: &'a LeafMemory,
+    /// The nodes that gradients may need later.
+    pub retain_candidates: &'a [NodeId],
+    pub fallbacks: &'a [Fallback],
+}
+
 /// Schedules a collected graph; a template, a plan for other sizes, is reused if one is
 /// given. Scalars marked `lifted` become arguments, numbered in the order of all the
-/// graph's scalars. Gradients may need `retain_candidates` later.
+/// graph's scalars.
 pub(crate) fn build(
     context: &Context,
-    collected: &Collected,
+    wanted: &WantedPlan<'_>,
     lifted: &[bool],
-    memory: &LeafMemory,
     template: Option<&Plan>,
-    retain_candidates: &[NodeId],
 ) -> Plan {
-    let mut graph = collected.graph().clone();
+    let mut graph = wanted.collected.graph().clone();
+    graph.outputs.extend(wanted.fallbacks.iter().map(|fallback| fallback.before));
     lift(&mut graph, lifted);
-    name_dataless(&mut graph, collected.leaves().len());
-    let plan = prepare(context, graph, &layouts(collected), memory, template, retain_candidates);
+    name_dataless(&mut graph, wanted.collected.leaves().len());
+    let plan = prepare(context, graph, wanted, template);
     let counter =
         if plan.schedule.from_template { &context.counts.plans_resized } else { &context.counts.plans_built };
     add(counter, 1);
@@ -259,19 +268,18 @@ fn name_dataless(graph: &mut Graph, leaves: usize) {
     }
 }
 
-fn prepare(
-    context: &Context,
-    graph: Graph,
-    layouts: &[Layout],
-    memory: &LeafMemory,
-    template: Option<&Plan>,
-    retain_candidates: &[NodeId],
-) -> Plan {
-    let capabilities = |device: Device| capabilities(context, device);
-    let LeafMemory { donated, shared } = memory;
+fn prepare(context: &Context, graph: Graph, wanted: &WantedPlan<'_>, template: Option<&Plan>) -> Plan {
     let template = template.map(|plan| PlanTemplate { schedule: &plan.schedule, alike: &alike });
-    let environment =
-        Environment { layouts, donated, shared, capabilities: &capabilities, template, retain_candidates };
+    let outputs: Vec<u32> = wanted.fallbacks.iter().map(|fallback| fallback.output).collect();
+    let environment = Environment {
+        layouts: &layouts(wanted.collected),
+        donated: &wanted.memory.donated,
+        shared: &wanted.memory.shared,
+        capabilities: &|device: Device| capabilities(context, device),
+        template,
+        retain_candidates: wanted.retain_candidates,
+        fallbacks: &outputs,
+    };
     with_bodies(context, schedule(graph, &environment))
 }
 
@@ -314,6 +322,7 @@ pub(crate) fn rechunk(
         capabilities: &capabilities,
         template: None,
         retain_candidates: &[],
+        fallbacks: &[],
     };
     let mut schedule = None;
     for &(device, bytes) in targets {
@@ -345,7 +354,9 @@ fn body_plan(context: &Context, spec: &LoopSpec) -> Arc<Plan> {
     match context.look_up(&skeleton, &values) {
         Lookup::Hit(plan) => plan,
         Lookup::Miss { lifted, template } => {
-            let plan = prepare(context, body, &[], &LeafMemory::default(), template.as_deref(), &[]);
+            let (collected, memory) = (&Collected::default(), &LeafMemory::default());
+            let wanted = WantedPlan { collected, memory, retain_candidates: &[], fallbacks: &[] };
+            let plan = prepare(context, body, &wanted, template.as_deref());
             context.keep(skeleton, values, lifted, Arc::new(plan))
         }
     }

@@ -15,6 +15,7 @@ use crate::ir::op::WindowAxis;
 use crate::ir::{Graph, NodeId, Op, Type};
 use crate::plan::donate::LeafMemory;
 use crate::plan::varint::VarintList;
+use crate::schedule::fallback::Fallback;
 
 /// What identifies a plan. Compared in full.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,11 +79,13 @@ impl KeyValues {
     }
 }
 
-/// The key of a collected graph, given its leaves' memory and the nodes that gradients may need later.
+/// The key of a collected graph, given its leaves' memory, the nodes that gradients may need later, and what
+/// outputs fall back to.
 pub fn key(
     collected: &Collected,
     memory: &LeafMemory,
     retain_candidates: &[NodeId],
+    fallbacks: &[Fallback],
 ) -> (Skeleton, KeyValues) {
     let mut writer = KeyWriter::default();
     writer.collected(collected);
@@ -98,6 +101,10 @@ pub fn key(
     }
     // As many leaves as before, so these are told apart from theirs.
     retain_candidates.iter().for_each(|id| writer.word(u64::from(id.0)));
+    // No word above has so high a bit.
+    for fallback in fallbacks {
+        writer.word(1 << 62 | u64::from(fallback.output) << 32 | u64::from(fallback.before.0));
+    }
     (writer.skeleton, writer.values)
 }
 

@@ -28,6 +28,7 @@ pub mod doctor;
 #[doc(hidden)]
 pub mod donate;
 pub mod dot;
+pub(crate) mod fallback;
 pub mod guard;
 #[doc(hidden)]
 pub mod history;

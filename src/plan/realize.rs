@@ -10,15 +10,17 @@ use crate::ir::open::closed;
 use crate::ir::pending::{self, Cells, StateScope};
 use crate::ir::{Leaf, Node, NodeId, Op};
 use crate::plan::budget::{exceeds, within};
-use crate::plan::build::{Plan, build};
+use crate::plan::build::{Plan, WantedPlan, build};
 use crate::plan::cache::Lookup;
 use crate::plan::context::{self, Context, add};
 use crate::plan::debug;
 use crate::plan::donate::{LeafMemory, leaf_memory};
+use crate::plan::fallback::{Replacement, fallbacks};
 use crate::plan::guard::may_transfer;
 use crate::plan::key::key;
 use crate::plan::run::run;
 use crate::plan::view::{contiguous_range, view};
+use crate::schedule::fallback::Fallback;
 
 /// Computes the values of some nodes, together, in one plan; with them, what
 /// the thread means to compute from the same work ([`pending`]). Nodes that
@@ -34,6 +36,8 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
 
 /// Something that happens together with a realize, or not at all.
 pub(crate) trait RealizeHook {
+    /// The state that the nodes replace: new values among the nodes, each with the value before.
+    fn replacements(&self) -> Result<Vec<Replacement>>;
     /// Called once the nodes are claimed, and before donation is decided. Gives the views of the nodes
     /// that it has put into cells.
     fn begin(&mut self) -> Result<Vec<Arc<Node>>>;
@@ -42,6 +46,9 @@ pub(crate) trait RealizeHook {
 }
 
 impl RealizeHook for () {
+    fn replacements(&self) -> Result<Vec<Replacement>> {
+        Ok(Vec::new())
+    }
     fn begin(&mut self) -> Result<Vec<Arc<Node>>> {
         Ok(Vec::new())
     }
@@ -60,8 +67,10 @@ pub(crate) fn realize_as(
 ) -> Result<()> {
     closed(nodes, "realize", span)?;
     let Some((mut target, claims)) = claim(nodes, span, state)? else { return hook.begin().map(drop) };
+    let replacements = hook.replacements()?;
     let begun = hook.begin().map(|ranges| target.views.extend(ranges));
     let cells = Cells::take(target.nodes());
+    target.fallbacks = fallbacks(&mut target.collected, &cells, replacements);
     let result = begun.and_then(|()| compute(&target, &cells));
     if let Err(error) = &result {
         cells.give_back(|is_state| is_lost(error, is_state));
@@ -153,7 +162,8 @@ pub(crate) fn find_target(
         if kept.is_empty() {
             let PendingTarget { computed, views, losses } = found;
             let retain_candidates = if losses { collected.gradient_candidates(nodes) } else { Vec::new() };
-            return Ok(Some(RealizeTarget { computed, views, collected, retain_candidates }));
+            let fallbacks = Vec::new();
+            return Ok(Some(RealizeTarget { computed, views, collected, retain_candidates, fallbacks }));
         }
         requested.extend(kept);
     }
@@ -168,6 +178,8 @@ pub(crate) struct RealizeTarget {
     pub collected: Collected,
     /// Its nodes that gradients may need later.
     pub retain_candidates: Vec<NodeId>,
+    /// What its outputs fall back to.
+    pub fallbacks: Vec<Fallback>,
 }
 
 impl RealizeTarget {
@@ -264,9 +276,10 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(context: &Context, target: &RealizeTarget, cells: &Cells) -> Result<Prepared> {
     let collected = &target.collected;
     let memory = leaf_memory(collected, cells);
-    let (mut plan, scalars) = look_up(context, collected, &memory, &target.retain_candidates);
+    let (retained, fallbacks) = (&target.retain_candidates, &target.fallbacks);
+    let (mut plan, scalars) = look_up(context, collected, &memory, retained, fallbacks);
     if !target.retain_candidates.is_empty() && exceeds(context, &plan, collected) {
-        plan = look_up(context, collected, &memory, &[]).0;
+        plan = look_up(context, collected, &memory, &[], fallbacks).0;
     }
     let plan = within(context, plan, collected, &memory)?;
     Ok(Prepared { plan, scalars })
@@ -278,8 +291,9 @@ fn look_up(
     collected: &Collected,
     memory: &LeafMemory,
     retain_candidates: &[NodeId],
+    fallbacks: &[Fallback],
 ) -> (Arc<Plan>, Vec<u64>) {
-    let (skeleton, values) = key(collected, memory, retain_candidates);
+    let (skeleton, values) = key(collected, memory, retain_candidates, fallbacks);
     let scalars = values.scalars.clone();
     let plan = match context.look_up(&skeleton, &values) {
         Lookup::Hit(plan) => {
@@ -287,8 +301,8 @@ fn look_up(
             plan
         }
         Lookup::Miss { lifted, template } => {
-            let plan =
-                Arc::new(build(context, collected, &lifted, memory, template.as_deref(), retain_candidates));
+            let wanted = WantedPlan { collected, memory, retain_candidates, fallbacks };
+            let plan = Arc::new(build(context, &wanted, &lifted, template.as_deref()));
             debug::built(&plan, collected);
             context.keep(skeleton, values, lifted, plan)
         }
@@ -301,5 +315,5 @@ fn look_up(
 pub(crate) fn planned(context: &Context, nodes: &[Arc<Node>]) -> Arc<Plan> {
     let collected = collect(nodes).expect("computed by nobody");
     let memory = leaf_memory(&collected, &Cells::default());
-    look_up(context, &collected, &memory, &[]).0
+    look_up(context, &collected, &memory, &[], &[]).0
 }

@@ -17,6 +17,7 @@ use crate::kernel::Workload;
 use crate::kernel::cost::work_cost;
 use crate::plan::build::{Plan, program, work_text};
 use crate::plan::context::current;
+use crate::plan::fallback::fallbacks;
 use crate::plan::realize::{Prepared, find_target, prepare};
 use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
 use crate::schedule::{Step, StepAction, TransferReason};
@@ -216,10 +217,12 @@ impl PlanReport {
 /// [`crate::Error::OverBudget`]; a node that has a value only inside a body.
 pub fn report(nodes: &[Arc<Node>], span: Span) -> Result<PlanReport> {
     closed(nodes, "plan", span)?;
-    let Some(target) = find_target(nodes, span, StateScope::Shared)? else {
+    let Some(mut target) = find_target(nodes, span, StateScope::Shared)? else {
         return Ok(PlanReport::default());
     };
-    let Prepared { plan, .. } = prepare(&current(), &target, &Cells::look(target.nodes()))?;
+    let cells = Cells::look(target.nodes());
+    target.fallbacks = fallbacks(&mut target.collected, &cells, Vec::new());
+    let Prepared { plan, .. } = prepare(&current(), &target, &cells)?;
     Ok(of_plan(&plan, &target.collected))
 }
 

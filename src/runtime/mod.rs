@@ -55,6 +55,8 @@ pub struct Capabilities {
     /// it reads only there, as one with a single output always may: it then
     /// reads everything at a point before it writes anything there.
     pub multi_output_in_place: bool,
+    /// Whether an index out of range is known only once the host waits, after later steps have run.
+    pub late_index_errors: bool,
     /// The alignment of outputs, in bytes.
     pub output_alignment: usize,
 }

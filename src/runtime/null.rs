@@ -44,6 +44,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     attention: None,
     missing: &[],
     multi_output_in_place: true,
+    late_index_errors: false,
     output_alignment: 1,
 };
 

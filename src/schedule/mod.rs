@@ -8,6 +8,7 @@ pub mod chunk;
 mod control_dependency;
 pub mod copy_insertion;
 pub mod expand;
+pub mod fallback;
 pub mod fuse;
 pub mod fusion_class;
 mod list_scheduling;
@@ -48,6 +49,9 @@ pub struct Environment<'a> {
     pub template: Option<PlanTemplate<'a>>,
     /// Nodes whose values gradients may need later.
     pub retain_candidates: &'a [NodeId],
+    /// The outputs that fall back where an index is out of range; what to, the graph has as its
+    /// last outputs, one each.
+    pub fallbacks: &'a [u32],
 }
 
 /// A graph turned into steps.
@@ -94,18 +98,20 @@ pub struct ChunkOrigin {
 ///
 /// 1. `expand`: composites without a template are decomposed.
 /// 2. `simplify`: one node per value, algebra.
-/// 3. `transfer`: where transfers move the fewest bytes.
-/// 4. `copy_insertion`: scatters get a base of their own.
-/// 5. `plan_reuse`: the steps of a schedule for other sizes; or else
-/// 6. `fuse`: nodes into groups, each lowered to a kernel;
-/// 7. `order`: groups into steps.
-/// 8. `retain`: activations kept for gradients.
-/// 9. `memory`: values into storages and offsets.
+/// 3. `fallback`: state keeps its value where an index is out of range.
+/// 4. `transfer`: where transfers move the fewest bytes.
+/// 5. `copy_insertion`: scatters get a base of their own.
+/// 6. `plan_reuse`: the steps of a schedule for other sizes; or else
+/// 7. `fuse`: nodes into groups, each lowered to a kernel;
+/// 8. `order`: groups into steps.
+/// 9. `retain`: activations kept for gradients.
+/// 10. `memory`: values into storages and offsets.
 pub fn schedule(graph: Graph, environment: &Environment<'_>) -> ScheduledGraph {
     let expand::Expanded { graph, map: expanded, decomposed } =
         expand::expand(graph, environment.capabilities);
     let (graph, simplified) = crate::ir::simplify::simplify(&graph);
     let mut maps = vec![expanded, simplified];
+    let graph = with_fallbacks(graph, environment, &mut maps);
     let mut transfers = HashMap::new();
     let graph = if transfer::has_any(&graph) {
         let (graph, kept) = place_transfers(&graph, environment, &mut maps);
@@ -193,6 +199,18 @@ fn search(
         fuse::FusionContext { graph, layouts: environment.layouts, capabilities: environment.capabilities };
     let fusion = fuse::fuse(&context);
     (order::order(graph, fusion.groups, params), fusion.refusals)
+}
+
+/// Inserts fallbacks and simplifies the result.
+fn with_fallbacks(graph: Graph, environment: &Environment<'_>, maps: &mut Vec<Vec<NodeId>>) -> Graph {
+    if environment.fallbacks.is_empty() {
+        return graph;
+    }
+    let late = |device: Device| (environment.capabilities)(device).late_index_errors;
+    let graph = fallback::insert_fallbacks(graph, environment.fallbacks, &late);
+    let (graph, simplified) = crate::ir::simplify::simplify(&graph);
+    maps.push(simplified);
+    graph
 }
 
 /// Places the transfers of a graph and simplifies the result.

@@ -218,3 +218,46 @@ fn a_cache_counts_no_position_that_cannot_be_computed() {
     assert!(see(99).is_err());
     assert_eq!((see(2).unwrap(), cache.len()), (second, 2));
 }
+
+/// A GPU tells of a bad index when the host next waits, and later steps may have run by then. The state is as if the
+/// bad batches had not been there.
+#[test]
+fn a_step_that_fails_late_changes_nothing() {
+    for device in devices() {
+        let uses: [fn(&Tensor, &Tensor) -> Tensor; 4] = [
+            |x, ids| ids.embedding(x),
+            |x, ids| x.t().narrow(0, 0, 3).log_softmax(1).nll_loss(ids, Default::default()),
+            |x, ids| x.index_add(0, ids, &(x.narrow(0, 0, 3) * 2.0), 1.0),
+            |x, ids| x.gather(0, &ids.reshape([3, 1]).expand([3, 4])).flip(0).cumsum(0),
+        ];
+        for (number, uses) in uses.into_iter().enumerate() {
+            let start: Vec<f32> = (0..40).map(|i| (i % 7) as f32 * 0.1).collect();
+            let train = |batches: &[[i64; 3]]| {
+                let weight = Param::new(Tensor::from_vec(start.clone(), [10, 4], device));
+                let mean = Var::new(Tensor::zeros([4], device));
+                let count = Var::new(Tensor::zeros([], device));
+                let mut optimizer = Sgd::new([weight.clone()], SgdOpts::default().lr(0.1).momentum(0.9));
+                let mut failed = 0;
+                for &ids in batches {
+                    optimizer.zero_grad();
+                    let ids = Tensor::from_vec(ids.to_vec(), [3], device);
+                    let x = weight.get();
+                    let loss = uses(&x, &ids).square().mean(..);
+                    mean.set(mean.get() * 0.5 + x.mean(0) + loss.detach()).unwrap();
+                    // What it was is not part of what it becomes.
+                    count.set(loss.detach()).unwrap();
+                    loss.backward().unwrap();
+                    failed += usize::from(optimizer.step().is_err());
+                }
+                failed += usize::from(device.synchronize().is_err());
+                let state = [weight.get(), mean.get(), count.get()];
+                let state: Vec<Vec<f32>> = state.iter().map(|x| x.to_vec().unwrap()).collect();
+                (state, failed)
+            };
+            let (good, none) = train(&[[1, 2, 3], [4, 5, 6], [7, 8, 9]]);
+            let (state, failed) = train(&[[1, 2, 3], [1, 99, 3], [4, 5, 6], [-1, 0, 0], [7, 8, 9]]);
+            assert_eq!((none, good), (0, state), "{device} {number}");
+            assert!(failed > 0, "{device} {number}");
+        }
+    }
+}

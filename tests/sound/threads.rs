@@ -164,3 +164,26 @@ fn gradients_may_be_forgotten_and_set_meanwhile() {
     });
     assert_eq!(param.get().to_vec::<f32>().unwrap(), [0.0; 8]);
 }
+
+/// A thread is told of the bad indices of its own launches, and of no other's.
+#[test]
+fn bad_indices_are_told_to_the_thread_that_used_them() {
+    for device in devices() {
+        let rows = Tensor::arange(0.0, 12.0, 1.0, device).reshape([4, 3]);
+        rows.realize().unwrap();
+        at_once(4, |thread| {
+            for round in 0..8 {
+                let bad = thread % 2 == 1 && round % 3 == 0;
+                let index = Tensor::from_vec(vec![if bad { 100 + thread as i64 } else { 2i64 }], [1], device);
+                let read = rows.index_select(0, &index).to_vec::<f32>();
+                match read {
+                    Ok(row) => assert!(!bad && row == [6.0, 7.0, 8.0], "{device} {thread} {round}: {row:?}"),
+                    Err(error) => assert!(
+                        bad && error.to_string().contains(&format!("{}", 100 + thread)),
+                        "{device} {thread} {round}: {error}"
+                    ),
+                }
+            }
+        });
+    }
+}

@@ -64,6 +64,7 @@ impl CpuBackend {
             attention: Some(attention::RANGE),
             missing: &[],
             multi_output_in_place: true,
+            late_index_errors: false,
             output_alignment: 1,
         };
         CpuBackend { name, pool, capabilities }

@@ -69,6 +69,7 @@ pub fn capabilities(processors: usize) -> Capabilities {
         attention: Some(render::cuda::attention::LIMITS),
         missing: &[],
         multi_output_in_place: false,
+        late_index_errors: true,
         output_alignment: 16,
     }
 }

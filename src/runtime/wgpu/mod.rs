@@ -99,6 +99,7 @@ impl WgpuBackend {
                 attention,
                 missing,
                 multi_output_in_place: false,
+                late_index_errors: true,
                 output_alignment: 256,
             },
         }

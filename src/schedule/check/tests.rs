@@ -39,6 +39,7 @@ fn scheduled(graph: Graph, donated: &[bool]) -> ScheduledGraph {
             capabilities: &capabilities,
             template: None,
             retain_candidates: &[],
+            fallbacks: &[],
         },
     )
 }

@@ -1,5 +1,7 @@
 //! Words that the host and a device's kernels share.
 
+use std::ops::Range;
+
 use cudarc::driver::{result, sys};
 
 use super::{Driver, Outcome};
@@ -39,16 +41,18 @@ impl Driver {
 }
 
 impl SharedWords {
-    /// The words as they are; of finished launches, once they were waited for.
-    pub fn read(&self) -> Vec<u32> {
-        // SAFETY: there are `count` words.
-        (0..self.count).map(|i| unsafe { self.host.add(i).read_volatile() }).collect()
+    /// A word as it is; of finished launches, once they were waited for.
+    pub fn read(&self, at: usize) -> u32 {
+        assert!(at < self.count, "word {at} of {}", self.count);
+        // SAFETY: there is such a word.
+        unsafe { self.host.add(at).read_volatile() }
     }
 
-    /// Makes all words 0.
-    pub fn clear(&self) {
-        for i in (0..self.count).rev() {
-            // SAFETY: there are `count` words.
+    /// Makes words 0, the last first.
+    pub fn clear(&self, range: Range<usize>) {
+        assert!(range.end <= self.count, "words {range:?} of {}", self.count);
+        for i in range.rev() {
+            // SAFETY: there is such a word.
             unsafe { self.host.add(i).write_volatile(0) };
         }
     }

@@ -1,0 +1,142 @@
+//! Fallbacks: state that keeps its value where an index is out of range.
+//!
+//! A device that learns of a bad index late has run the rest of the plan by then. So the plan asks
+//! itself: each index is compared with its axis, and where one is beyond it, a result with a
+//! fallback is what was there before. That is one comparison for each index and one choice in the
+//! kernel that writes the state; nobody waits.
+
+use crate::base::{Device, Scalar, Span};
+use crate::ir::alu::AluOp;
+use crate::ir::monoid::Monoid;
+use crate::ir::rewrite::GraphBuilder;
+use crate::ir::{Graph, NodeId, Op};
+
+/// A result and what it falls back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// Which of the graph's outputs.
+    pub output: u32,
+    /// What it is if an index is out of range, of the same type.
+    pub before: NodeId,
+}
+
+/// The graph in which outputs fall back. What they fall back to are its last outputs, in the
+/// order of `outputs`, and are outputs no longer in the result. Nodes keep their numbers.
+pub fn insert_fallbacks(mut graph: Graph, outputs: &[u32], late: &dyn Fn(Device) -> bool) -> Graph {
+    let before = graph.outputs.split_off(graph.outputs.len() - outputs.len());
+    let checked = checked_indices(&graph, late);
+    if checked.is_empty() {
+        return graph;
+    }
+    let mut builder = GraphBuilder::extending(graph);
+    let mut known: Vec<(Device, NodeId)> = Vec::new();
+    for (&output, before) in outputs.iter().zip(before) {
+        let new = builder.graph.outputs[output as usize];
+        let (ty, span) = (builder.graph.ty(new).clone(), builder.graph.node(new).span);
+        let all = match known.iter().find(|known| known.0 == ty.device) {
+            Some(&(_, all)) => all,
+            None => {
+                let on_device = checked.iter().filter(|index| index.device == ty.device);
+                let Some(all) = all_in_range(&mut builder, on_device) else { continue };
+                known.push((ty.device, all));
+                all
+            }
+        };
+        let all = builder.shaped(all, &ty.shape, span);
+        builder.graph.outputs[output as usize] = builder.alu(AluOp::Where, &[all, new, before], span);
+    }
+    builder.graph
+}
+
+/// An index that a kernel checks.
+#[derive(Debug, PartialEq, Eq)]
+struct CheckedIndex {
+    index: NodeId,
+    extent: usize,
+    device: Device,
+}
+
+/// The indices of which every element is used: others may be bad and nobody is told.
+fn checked_indices(graph: &Graph, late: &dyn Fn(Device) -> bool) -> Vec<CheckedIndex> {
+    let used = used_whole(graph);
+    let mut found: Vec<CheckedIndex> = Vec::new();
+    for id in graph.ids().filter(|id| used[id.index()]) {
+        let node = graph.node(id);
+        let (Op::Gather(axis) | Op::Scatter(axis, _)) = node.op else { continue };
+        let extent = graph.ty(node.operands[0]).shape[usize::from(axis)];
+        let (index, device) = (unmoved(graph, node.operands[1]), node.ty.device);
+        let checked = CheckedIndex { index, extent, device };
+        // Positions made of a ramp are right, or a constant mistake.
+        let made = matches!(graph.node(index).op, Op::Iota(..) | Op::Const(..));
+        if late(device) && !made && !found.contains(&checked) {
+            found.push(checked);
+        }
+    }
+    found
+}
+
+/// What an index repeats or rearranges.
+fn unmoved(graph: &Graph, mut id: NodeId) -> NodeId {
+    while let Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Flip(_) = graph.node(id).op {
+        id = graph.node(id).operands[0];
+    }
+    id
+}
+
+/// By node: whether an output needs all of its elements.
+fn used_whole(graph: &Graph) -> Vec<bool> {
+    let mut used = vec![false; graph.nodes.len()];
+    graph.outputs.iter().for_each(|output| used[output.index()] = true);
+    for id in graph.ids().rev().filter(|id| graph.ty(*id).shape.numel() > 0) {
+        let node = graph.node(id);
+        for (slot, operand) in node.operands.iter().enumerate() {
+            used[operand.index()] |= used[id.index()] && reads_all(&node.op, slot);
+        }
+    }
+    used
+}
+
+fn reads_all(op: &Op, slot: usize) -> bool {
+    match op {
+        Op::Slice(_) | Op::Window(_) => false,
+        Op::Gather(_) => slot == 1,
+        Op::Pad(axes) => axes.iter().all(|axis| axis.lo >= 0 && axis.hi >= 0),
+        Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) => true,
+        Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) | Op::Reshape(_) | Op::Permute(_) => true,
+        Op::Expand(_) | Op::Flip(_) | Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) => true,
+        Op::Contract(_) | Op::Scatter(..) | Op::Sort { .. } | Op::Copy(_) | Op::AllReduce(_) => true,
+        Op::After | Op::Pack(_) | Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => true,
+    }
+}
+
+/// One truth value: whether all of the indices are within their axes. `None` if there is none.
+fn all_in_range<'a>(
+    builder: &mut GraphBuilder,
+    indices: impl Iterator<Item = &'a CheckedIndex>,
+) -> Option<NodeId> {
+    let mut all = None;
+    for &CheckedIndex { index, extent, .. } in indices {
+        let span = builder.graph.node(index).span;
+        let fine = in_range(builder, index, extent, span);
+        let axes = (0..builder.graph.ty(fine).shape.rank()).map(|axis| axis as u8).collect();
+        let fine = builder.add(Op::Reduce(Monoid::Min, axes), &[fine], span);
+        all = Some(all.map_or(fine, |all| builder.alu(AluOp::And, &[all, fine], span)));
+    }
+    all
+}
+
+/// Of each element of an index, whether it is one of an axis.
+fn in_range(builder: &mut GraphBuilder, index: NodeId, extent: usize, span: Span) -> NodeId {
+    let ty = builder.graph.ty(index).clone();
+    let zero = builder.full(Scalar::Int(0), &ty, span);
+    let negative = builder.alu(AluOp::Lt, &[index, zero], span);
+    let from_start = builder.alu(AluOp::Not, &[negative], span);
+    // Where the type ends before the axis does, nothing is beyond it.
+    let end = Scalar::Int(extent as i64);
+    if end.cast(ty.dtype).as_i64() != extent as i64 {
+        return from_start;
+    }
+    let end = builder.full(end, &ty, span);
+    let before_end = builder.alu(AluOp::Lt, &[index, end], span);
+    builder.alu(AluOp::And, &[from_start, before_end], span)
+}
