@@ -80,7 +80,7 @@ pub use grad::{
     GradMode, GradOpts, checkpoint, checkpoint_many, custom_grad, enable_grad, grad, grad_with,
     is_grad_enabled, no_grad, vjp,
 };
-pub use io::{RawTensor, StateDict};
+pub use io::{LoadOpts, LoadReport, RawTensor, StateDict};
 pub use optim::estimate;
 pub use plan::budget::{Budget, with_budget};
 pub use plan::context::{Context, Counters, current as context, with_context};

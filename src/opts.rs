@@ -13,6 +13,7 @@
 
 pub use crate::data::LoaderOpts;
 pub use crate::grad::GradOpts;
+pub use crate::io::LoadOpts;
 pub use crate::nn::attention::{AttentionInput, AttentionLayerOpts};
 pub use crate::nn::transformer::TransformerOpts;
 pub use crate::optim::AdagradOpts;

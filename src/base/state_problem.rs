@@ -32,6 +32,8 @@ pub enum StateProblem {
         name: String,
         /// Its type and shape.
         expected: (DType, Shape),
+        /// A name much like it that is there and that nothing asks for.
+        near: Option<String>,
     },
     /// A tensor that nothing asks for.
     Unexpected {
@@ -48,6 +50,13 @@ pub enum StateProblem {
         expected: (DType, Shape),
         /// What is there.
         found: (DType, Shape),
+    },
+    /// Two tensors that renaming gives one name.
+    Renamed {
+        /// The name.
+        name: String,
+        /// The names before.
+        sources: [String; 2],
     },
     /// A tensor of a type that kiln does not compute with.
     Raw {
@@ -67,8 +76,12 @@ impl fmt::Display for StateProblem {
             StateProblem::Format { path, expected, found } => {
                 write!(f, "{path}: expected {expected}, found {found}")
             }
-            StateProblem::Missing { name, expected: (dtype, shape) } => {
-                write!(f, "{name}: expected {dtype}{shape}, found nothing")
+            StateProblem::Missing { name, expected: (dtype, shape), near } => {
+                write!(f, "{name}: expected {dtype}{shape}, found nothing")?;
+                near.as_ref().map_or(Ok(()), |near| write!(f, "; is it {near}?"))
+            }
+            StateProblem::Renamed { name, sources: [a, b] } => {
+                write!(f, "{name}: expected one tensor that is renamed to it, found {a} and {b}")
             }
             StateProblem::Unexpected { name, found: (dtype, shape) } => {
                 write!(f, "{name}: expected nothing, found {dtype}{shape}")

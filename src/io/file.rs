@@ -6,12 +6,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::base::{DType, Device, Error, Result, Shape, Span, StateProblem};
+use crate::base::{DType, Device, Error, Result, Span, StateProblem};
 use crate::io::format;
 use crate::io::header::{Header, TensorInfo};
+use crate::io::item::StateItem;
 use crate::io::magic;
 use crate::io::mapped::Mapped;
-use crate::io::raw::RawTensor;
 use crate::io::state_dict::StateDict;
 use crate::tensor::Tensor;
 
@@ -25,63 +25,13 @@ pub fn problem(path: &Path, message: impl ToString) -> StateProblem {
     StateProblem::File { path: path.display().to_string(), message: message.to_string() }
 }
 
-/// A tensor to be written.
-#[derive(Clone, Copy)]
-pub struct FileItem<'a> {
-    pub name: &'a str,
-    pub value: TensorData<'a>,
-}
-
-#[derive(Clone, Copy)]
-pub enum TensorData<'a> {
-    Tensor(&'a Tensor),
-    Raw(&'a RawTensor),
-}
-
-impl<'a> FileItem<'a> {
-    /// All of a state, in the order of the names.
-    pub fn all(state: &StateDict) -> Vec<FileItem<'_>> {
-        let tensors = state.iter().map(|(name, tensor)| FileItem { name, value: TensorData::Tensor(tensor) });
-        let raw = state.raw_tensors().map(|(name, raw)| FileItem { name, value: TensorData::Raw(raw) });
-        let mut all: Vec<FileItem> = tensors.chain(raw).collect();
-        all.sort_by_key(|item| item.name);
-        all
-    }
-
-    fn dtype(&self) -> &'a str {
-        match self.value {
-            TensorData::Tensor(tensor) => format::name_of(tensor.dtype()),
-            TensorData::Raw(raw) => raw.dtype(),
-        }
-    }
-    fn shape(&self) -> Shape {
-        match self.value {
-            TensorData::Tensor(tensor) => tensor.shape(),
-            TensorData::Raw(raw) => raw.shape().clone(),
-        }
-    }
-    /// How many bytes it takes.
-    pub fn bytes(&self) -> usize {
-        match self.value {
-            TensorData::Tensor(tensor) => tensor.numel() * tensor.dtype().size(),
-            TensorData::Raw(raw) => raw.bytes().len(),
-        }
-    }
-    fn read(&self, span: Span) -> Result<Cow<'a, [u8]>> {
-        match self.value {
-            TensorData::Tensor(tensor) => tensor.read("save", span).map(Cow::Owned),
-            TensorData::Raw(raw) => Ok(Cow::Borrowed(raw.bytes())),
-        }
-    }
-}
-
 /// The parts of a file that holds these tensors.
 ///
 /// # Errors
 /// What computing the tensors says, and a header that is too long.
 pub fn parts<'a>(
     path: &Path,
-    items: &[FileItem<'a>],
+    items: &[StateItem<'a>],
     metadata: &BTreeMap<String, String>,
     span: Span,
 ) -> Result<Vec<Cow<'a, [u8]>>> {
@@ -94,7 +44,7 @@ pub fn parts<'a>(
         header.tensors.push(TensorInfo { name, dtype, dims, start, end: start + item.bytes() });
     }
     let header = header.to_bytes().map_err(|error| failed(path, error, span))?;
-    let values = items.iter().map(|item| item.read(span));
+    let values = items.iter().map(|item| item.read("save", span));
     std::iter::once(Ok(Cow::Owned(header))).chain(values).collect()
 }
 

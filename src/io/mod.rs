@@ -6,6 +6,10 @@
 //! reading more than the names: the data are mapped into memory. Tensors of
 //! types that kiln does not compute with are [`RawTensor`]s.
 //!
+//! A file of another program has other names, shapes and types than the module it is for. [`LoadOpts`] say
+//! how they differ: names that change, tensors that are transposed, split, joined or shared, types that are
+//! converted. What was loaded is told by a [`LoadReport`].
+//!
 //! ```
 //! use kiln::nn::{Linear, ModuleExt};
 //! use kiln::optim::{Adam, AdamOpts, Optimizer};
@@ -35,8 +39,10 @@ mod generator;
 mod header;
 #[cfg(feature = "safetensors")]
 mod index;
+mod item;
 #[cfg(feature = "safetensors")]
 mod json;
+mod load;
 #[cfg(feature = "safetensors")]
 mod magic;
 #[cfg(feature = "safetensors")]
@@ -46,6 +52,8 @@ mod raw;
 mod shards;
 mod state_dict;
 
+pub use load::{Conversion, LoadOpts, LoadReport};
+pub(crate) use load::{Source, load};
 pub use raw::RawTensor;
 #[cfg(feature = "safetensors")]
 pub(crate) use shards::read;

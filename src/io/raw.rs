@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use half::f16;
 
-use crate::base::{Device, Element, Result, Shape};
+use crate::base::{DType, Device, Element, Result, Shape};
 use crate::io::format;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
@@ -69,7 +69,12 @@ impl RawTensor {
     /// Invalid for other types, and for a `U64` above the largest `I64`.
     #[track_caller]
     pub fn to_tensor(&self) -> Tensor {
-        let site = CallSite::here("to_tensor");
+        self.to_tensor_at(CallSite::here("to_tensor"))
+    }
+
+    /// [`RawTensor::to_tensor`] for a call.
+    pub(crate) fn to_tensor_at(&self, site: CallSite) -> Tensor {
+        let _line = site.span.enter();
         match self.dtype() {
             "I8" => self.each(|[byte]| i32::from(byte as i8)),
             "I16" => self.each(|pair| i32::from(i16::from_le_bytes(pair))),
@@ -85,9 +90,14 @@ impl RawTensor {
         }
     }
 
-    /// Whether there is a type to convert it to.
-    pub(crate) fn converts(&self) -> bool {
-        matches!(self.dtype(), "I8" | "I16" | "U16" | "U64" | "F8_E4M3" | "F8_E5M2")
+    /// The type to convert it to, if there is one.
+    pub(crate) fn converted(&self) -> Option<DType> {
+        match self.dtype() {
+            "I8" | "I16" | "U16" => Some(DType::I32),
+            "U64" => Some(DType::I64),
+            "F8_E4M3" | "F8_E5M2" => Some(DType::F16),
+            _ => None,
+        }
     }
 
     fn values<const N: usize, T>(&self, value: impl Fn([u8; N]) -> T) -> impl Iterator<Item = T> {

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use crate::base::file::{Durability, replace};
 use crate::base::{Error, Result, Span, StateProblem};
-use crate::io::file::{self, FileItem, failed, problem};
+use crate::io::file::{self, failed, problem};
 use crate::io::generation::{Generation, stem_of};
 use crate::io::index::ShardIndex;
+use crate::io::item::StateItem;
 use crate::io::state_dict::StateDict;
 
 /// How often an index is read again that changes while its files are read.
@@ -79,13 +80,13 @@ impl StateDict {
     /// # Errors
     /// What computing the tensors says, a tensor without data, and more bytes
     /// than a file can have.
-    fn items(&self, path: &Path, span: Span) -> Result<(Vec<FileItem<'_>>, usize)> {
+    fn items(&self, path: &Path, span: Span) -> Result<(Vec<StateItem<'_>>, usize)> {
         let nodes = self.iter().map(|(_, tensor)| tensor.node().cloned()).collect::<Result<Vec<_>>>()?;
         if let Some(node) = nodes.iter().find(|node| node.ty().device.is_meta()) {
             return Err(Error::NoData { call: "save", shape: node.ty().shape.clone(), span });
         }
         crate::plan::realize(&nodes, span)?;
-        let items = FileItem::all(self);
+        let items = StateItem::all(self);
         let bytes = items.iter().try_fold(0usize, |sum, item| sum.checked_add(item.bytes()));
         let bytes = bytes.filter(|&bytes| bytes <= isize::MAX as usize);
         let bytes = bytes.ok_or_else(|| failed(path, "expected at most 2^63 - 1 bytes", span))?;
@@ -108,7 +109,7 @@ impl StateDict {
 }
 
 /// Consecutive groups of at most `most` bytes.
-fn split<'a>(items: &[FileItem<'a>], most: usize) -> Vec<Vec<FileItem<'a>>> {
+fn split<'a>(items: &[StateItem<'a>], most: usize) -> Vec<Vec<StateItem<'a>>> {
     let mut shards = vec![Vec::new()];
     let mut size = 0usize;
     for item in items {
@@ -171,7 +172,7 @@ fn read_shards(path: &Path, index: &ShardIndex, span: Span) -> Reading {
 /// Adds what a file holds, which should be what the index expects of it.
 fn add(reading: &mut Reading, shard: &Path, content: file::FileContent, expected: &BTreeSet<String>) {
     reading.problems.extend(content.problems);
-    let there: BTreeSet<&str> = FileItem::all(&content.state).iter().map(|item| item.name).collect();
+    let there: BTreeSet<&str> = StateItem::all(&content.state).iter().map(|item| item.name).collect();
     for &name in there.iter().filter(|name| !expected.contains(**name)) {
         reading.problems.push(problem(shard, format!("{name} is in it, and not by the index")));
     }

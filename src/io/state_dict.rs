@@ -1,12 +1,10 @@
 //! Tensors by name.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::base::{DType, Device, Element, Error, Result, Shape, Span, StateProblem};
+use crate::io::load::{self, LoadOpts, Source};
 use crate::io::raw::RawTensor;
-use crate::ir::{Node, Op};
-use crate::plan;
 use crate::tensor::Tensor;
 
 /// Tensors by name: the state of a module, an optimizer, a generator.
@@ -32,18 +30,22 @@ pub(crate) struct ExpectedTensor {
     pub shape: Shape,
     /// Where it is to be.
     pub device: Device,
+    /// Other names that what holds it has for it.
+    pub aliases: Vec<String>,
 }
 
 impl ExpectedTensor {
     /// One like a tensor, on its device.
     pub fn like(name: String, tensor: &Tensor) -> ExpectedTensor {
-        ExpectedTensor { name, dtype: tensor.dtype(), shape: tensor.shape(), device: tensor.device() }
+        let (dtype, shape, device) = (tensor.dtype(), tensor.shape(), tensor.device());
+        ExpectedTensor { name, dtype, shape, device, aliases: Vec::new() }
     }
     /// One number in host memory.
     pub fn number<T: Element>(name: String) -> ExpectedTensor {
-        ExpectedTensor { name, dtype: T::DTYPE, shape: Shape::scalar(), device: Device::cpu() }
+        let (dtype, shape, device) = (T::DTYPE, Shape::scalar(), Device::cpu());
+        ExpectedTensor { name, dtype, shape, device, aliases: Vec::new() }
     }
-    fn ty(&self) -> (DType, Shape) {
+    pub fn ty(&self) -> (DType, Shape) {
         (self.dtype, self.shape.clone())
     }
 }
@@ -141,7 +143,7 @@ impl StateDict {
     #[track_caller]
     pub fn convert(&mut self) -> Result<()> {
         let mut made = Vec::new();
-        for (name, raw) in self.raw.iter().filter(|(_, raw)| raw.converts()) {
+        for (name, raw) in self.raw.iter().filter(|(_, raw)| raw.converted().is_some()) {
             let tensor = raw.to_tensor();
             tensor.check()?;
             made.push((name.clone(), tensor));
@@ -179,31 +181,6 @@ impl StateDict {
         self.tensors[name].item()
     }
 
-    /// What does not fit the targets; of names in `unread` nothing is known.
-    fn problems(&self, targets: &[ExpectedTensor], unread: &BTreeSet<String>) -> Vec<StateProblem> {
-        let compare = |target: &ExpectedTensor| {
-            let (name, expected) = (target.name.clone(), target.ty());
-            match self.get(&name) {
-                None if self.raw.contains_key(&name) => None,
-                None if unread.contains(&name) => None,
-                None => Some(StateProblem::Missing { name, expected }),
-                Some(tensor) if type_of(tensor) == expected => None,
-                Some(tensor) => Some(StateProblem::Mismatch { name, expected, found: type_of(tensor) }),
-            }
-        };
-        let names: BTreeSet<&str> = targets.iter().map(|target| target.name.as_str()).collect();
-        let surplus = self
-            .iter()
-            .filter(|(name, _)| !names.contains(name))
-            .map(|(name, tensor)| StateProblem::Unexpected { name: name.into(), found: type_of(tensor) });
-        let raw = self.raw.iter().map(|(name, raw)| StateProblem::Raw {
-            name: name.clone(),
-            expected: targets.iter().find(|target| target.name == *name).map(ExpectedTensor::ty),
-            found: (raw.dtype().into(), raw.shape().clone()),
-        });
-        targets.iter().filter_map(compare).chain(surplus).chain(raw).collect()
-    }
-
     /// The target tensors, in that order, each in memory of its own on its
     /// device. `known` is what is known to be wrong with the state.
     ///
@@ -217,19 +194,9 @@ impl StateDict {
         unread: &BTreeSet<String>,
         span: Span,
     ) -> Result<Vec<Tensor>> {
-        let mut problems = known;
-        problems.extend(self.problems(targets, unread));
-        if !problems.is_empty() {
-            return Err(Error::State { from: from.into(), problems: problems.into(), span });
-        }
-        let own = |target: &ExpectedTensor| {
-            let held = &self.tensors[&target.name];
-            Tensor::apply("load", span, Op::Copy(target.device), &[held])
-        };
-        let tensors: Vec<Tensor> = targets.iter().map(own).collect();
-        let nodes: Vec<Arc<Node>> = tensors.iter().map(|t| t.node().cloned()).collect::<Result<_>>()?;
-        plan::realize(&nodes, span)?;
-        Ok(tensors)
+        let source = Source { state: self, from, problems: known, unread };
+        let (tensors, _) = load::load(source, targets, &LoadOpts::default().copy(true), span)?;
+        Ok(tensors.into_iter().flatten().collect())
     }
 }
 
@@ -240,8 +207,4 @@ fn part<T: Clone>(all: &BTreeMap<String, T>, prefix: &str) -> BTreeMap<String, T
         Some((name.to_string(), value.clone()))
     };
     all.iter().filter_map(own).collect()
-}
-
-fn type_of(tensor: &Tensor) -> (DType, Shape) {
-    (tensor.dtype(), tensor.shape())
 }

@@ -1,11 +1,11 @@
 //! Modules: things that hold parameters, and what can be done with them.
 
-use std::collections::BTreeSet;
 #[cfg(feature = "safetensors")]
 use std::path::Path;
 
 use crate::base::{DType, Device, Error, OpError, Result, Span};
-use crate::io::{ExpectedTensor, StateDict};
+use crate::io::{LoadOpts, LoadReport, Source, StateDict};
+use crate::nn::cells::{TensorCell, cells, load_into};
 use crate::nn::param::{Buffer, Param, Training};
 use crate::nn::tree::{Tree, tree};
 use crate::tensor::Tensor;
@@ -255,8 +255,18 @@ pub trait ModuleExt: Module {
     /// what realizing them says. The module is then as it was.
     #[track_caller]
     fn load_state_dict(&self, state: &StateDict, device: Device) -> Result<()> {
-        let span = Span::caller();
-        put(self, device, span, |targets| state.take(targets, "the state", vec![], &BTreeSet::new(), span))
+        let opts = LoadOpts::default().device(device).copy(true);
+        load_into(self, Source::of(state), &opts, Span::caller()).map(drop)
+    }
+
+    /// [`ModuleExt::load_state_dict`] of a state whose names, shapes or types are not the module's: the
+    /// options say how they differ, and the report what was loaded.
+    ///
+    /// # Errors
+    /// As [`ModuleExt::load_state_dict`]; unless the options are strict, only those of making the tensors.
+    #[track_caller]
+    fn load_state_dict_with(&self, state: &StateDict, opts: LoadOpts) -> Result<LoadReport> {
+        load_into(self, Source::of(state), &opts, Span::caller())
     }
 
     /// Writes [`ModuleExt::state_dict`] to a file: see [`StateDict::save`].
@@ -278,12 +288,41 @@ pub trait ModuleExt: Module {
     #[cfg(feature = "safetensors")]
     #[track_caller]
     fn load(&self, path: impl AsRef<Path>, device: Device) -> Result<()> {
+        self.load_with(path, LoadOpts::default().device(device).copy(true)).map(drop)
+    }
+
+    /// [`ModuleExt::load`] of a file whose names, shapes or types are not the module's: the options say
+    /// how they differ, and the report what was loaded. On the CPU, parameters are the pages of the file
+    /// where they can be, so that it takes no memory twice.
+    ///
+    /// # Errors
+    /// As [`ModuleExt::load`]; unless the options are strict, only what is wrong with the files.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::nn::{Linear, ModuleExt};
+    /// use kiln::prelude::*;
+    /// use kiln::{LoadOpts, StateDict};
+    /// # let path = std::env::temp_dir().join(format!("kiln-load-with-{}", std::process::id()));
+    /// let mut file = StateDict::new();
+    /// file.insert("model.proj.weight", &Tensor::ones([1, 2], ()))?;
+    /// file.save(&path)?;
+    ///
+    /// let net = Linear::without_bias(2, 1, ());
+    /// let report = net.load_with(&path, LoadOpts::default().strip_prefix("model.proj"))?;
+    /// assert_eq!(report.loaded, ["weight"]);
+    /// assert_eq!(net.parameter("weight").unwrap().get().to_vec::<f32>()?, [1.0, 1.0]);
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn load_with(&self, path: impl AsRef<Path>, opts: LoadOpts) -> Result<LoadReport> {
         let (path, span) = (path.as_ref(), Span::caller());
         let reading = crate::io::read(path, span)?;
         let from = path.display().to_string();
-        put(self, device, span, |targets| {
-            reading.state.take(targets, &from, reading.problems, &reading.unread, span)
-        })
+        let (state, unread) = (&reading.state, &reading.unread);
+        load_into(self, Source { state, from: &from, problems: reading.problems, unread }, &opts, span)
     }
 
     /// Fails unless everything is on one device, which it returns; the CPU
@@ -318,72 +357,6 @@ pub trait ModuleExt: Module {
 }
 
 impl<M: Module + ?Sized> ModuleExt for M {}
-
-/// What a module holds a tensor in.
-enum TensorCell {
-    Param(Param),
-    Buffer(Buffer),
-}
-
-impl TensorCell {
-    fn get(&self) -> Tensor {
-        match self {
-            TensorCell::Param(param) => param.get(),
-            TensorCell::Buffer(buffer) => buffer.get(),
-        }
-    }
-
-    /// The tensor, and the gradient if there is one, changed alike.
-    fn mapped(&self, map: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<(Tensor, Option<Tensor>)> {
-        let changed = |x: Tensor| -> Result<Tensor> {
-            x.check()?;
-            let x = map(&x)?;
-            x.check().map(|()| x)
-        };
-        let grad = match self {
-            TensorCell::Param(param) => param.grad(),
-            TensorCell::Buffer(_) => None,
-        };
-        Ok((changed(self.get())?, grad.map(changed).transpose()?))
-    }
-
-    /// Puts a tensor and a gradient, or none, in.
-    fn put(&self, tensor: &Tensor, grad: Option<&Tensor>, span: Span) -> Result<()> {
-        match self {
-            TensorCell::Param(param) => {
-                param.replace(tensor, span)?;
-                param.set_grad(grad)
-            }
-            TensorCell::Buffer(buffer) => buffer.replace(tensor, span),
-        }
-    }
-}
-
-/// Parameters, each once, and buffers.
-fn cells<M: Module + ?Sized>(module: &M) -> Vec<(String, TensorCell)> {
-    let params = module.named_parameters().into_iter().map(|(name, param)| (name, TensorCell::Param(param)));
-    let buffers = module.named_buffers().into_iter().map(|(name, buffer)| (name, TensorCell::Buffer(buffer)));
-    params.chain(buffers).collect()
-}
-
-/// Puts in what `take` finds for the module's cells, on a device; nothing
-/// unless it finds all.
-fn put<M: Module + ?Sized>(
-    module: &M,
-    device: Device,
-    span: Span,
-    take: impl FnOnce(&[ExpectedTensor]) -> Result<Vec<Tensor>>,
-) -> Result<()> {
-    let cells = cells(module);
-    let mut targets = Vec::with_capacity(cells.len());
-    for (name, cell) in &cells {
-        let held = cell.get();
-        held.check()?;
-        targets.push(ExpectedTensor { device, ..ExpectedTensor::like(name.clone(), &held) });
-    }
-    let tensors = take(&targets)?;
-    cells.iter().zip(&tensors).try_for_each(|((_, cell), tensor)| cell.put(tensor, None, span))
-}
 
 /// A part of a module that [`ModuleExt::each`] meets.
 pub enum Found<'a> {

@@ -4,6 +4,7 @@
 #![cfg(feature = "safetensors")]
 
 mod damaged;
+mod load;
 mod raw;
 mod replaced;
 mod sharded;
