@@ -3,6 +3,7 @@
 pub use crate::base::{DType, Device, DeviceKind, Element, Scalar, Shape};
 pub use crate::plan::PlanReport;
 pub use crate::tensor::attention::AttentionOpts;
+pub use crate::tensor::complex::Complex;
 pub use crate::tensor::conv::{ConvOpts, ConvTransposeOpts, Padding};
 pub use crate::tensor::loss::Reduction;
 pub use crate::tensor::moments::VarOpts;

@@ -10,6 +10,7 @@ use crate::base::{Device, DeviceKind, Direction, Error, Result, config, process}
 use crate::kernel::Workload;
 use crate::plan::build::Plan;
 use crate::plan::cache::{Lookup, PlanCache};
+use crate::plan::constants::Constants;
 use crate::plan::key::{KeyValues, Skeleton};
 use crate::plan::programs::Programs;
 use crate::runtime::cpu::CpuBackend;
@@ -24,6 +25,7 @@ pub struct Context {
     /// Read by every realize, so that threads may do so at once.
     plans: RwLock<PlanCache>,
     programs: Mutex<Programs>,
+    pub(crate) constants: Constants,
     pub(crate) counts: AtomicCounters,
 }
 

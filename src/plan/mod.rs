@@ -1,7 +1,7 @@
 //! Layer 6: plans and their cache, and `realize`.
 //!
 //! - [`key`]: what makes two graphs share a plan.
-//! - [`context`]: devices, caches and counters.
+//! - [`context`]: devices, caches and counters; `constants`: what operations keep there.
 //! - [`build`]: from a graph to a plan: scheduled, compiled.
 //! - [`run`]: a plan on data.
 //! - [`transfer`]: data out of a device, or to another.
@@ -18,6 +18,7 @@ pub mod budget;
 pub mod build;
 mod cache;
 mod check;
+pub(crate) mod constants;
 #[doc(hidden)]
 pub mod context;
 #[doc(hidden)]

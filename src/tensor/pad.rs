@@ -118,7 +118,8 @@ fn per_axis(site: CallSite, x: &Tensor, pads: &[i64]) -> Result<Vec<(i64, i64)>>
     Ok(pairs)
 }
 
-fn padded(site: CallSite, x: &Tensor, pads: &[(i64, i64)], mode: PadMode) -> Result<Tensor> {
+/// Padding by so many elements before and after each axis.
+pub(crate) fn padded(site: CallSite, x: &Tensor, pads: &[(i64, i64)], mode: PadMode) -> Result<Tensor> {
     let part: fn(CallSite, &Tensor, usize, usize, bool) -> Result<Tensor> = match mode {
         PadMode::Constant(value) => {
             let pads: Vec<PadAxis> = pads.iter().map(|&(lo, hi)| PadAxis { lo, hi, interior: 0 }).collect();

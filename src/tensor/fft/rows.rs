@@ -1,0 +1,88 @@
+//! One axis of a tensor as rows of a matrix, and back.
+
+use crate::base::Result;
+use crate::base::Shape;
+use crate::ir::PadAxis;
+use crate::tensor::Tensor;
+use crate::tensor::call_site::{with_axis, without};
+use crate::tensor::complex::Complex;
+use crate::tensor::compose::CallSite;
+use crate::tensor::join::cat_along;
+use crate::tensor::permute::move_axis;
+
+/// The lines of a tensor along an axis, of so many points each.
+pub(super) struct Rows {
+    /// The axis.
+    axis: usize,
+    /// The extents of the others.
+    others: Shape,
+    /// Points of a line.
+    pub n: usize,
+}
+
+impl Rows {
+    /// The lines of `x` along an axis, of its extent or of `n` points.
+    ///
+    /// # Errors
+    /// An axis out of range, or no points.
+    pub fn of(site: CallSite, x: &Tensor, axis: i64, n: Option<usize>) -> Result<Rows> {
+        let axis = site.axis_number(x, axis)?;
+        let n = n.unwrap_or(x.shape()[axis]);
+        if n == 0 {
+            return Err(site.error("at least one point", "0 points", &[x]));
+        }
+        Ok(Rows { axis, others: without(&x.shape(), axis), n })
+    }
+
+    /// The same lines, with so many points.
+    pub fn with_points(&self, n: usize) -> Rows {
+        Rows { axis: self.axis, others: self.others.clone(), n }
+    }
+
+    /// `[batch, n]`: the lines, cut or continued with zeros.
+    pub fn matrix(&self, site: CallSite, x: &Tensor) -> Tensor {
+        let x = move_axis(site, x, self.axis, self.others.rank());
+        site.reshape(&resized(site, &x, self.n), &[self.others.numel(), self.n])
+    }
+
+    /// `[batch, parts, n]`: the lines of real and imaginary parts.
+    ///
+    /// # Errors
+    /// None that valid operands of one type make.
+    pub fn packed(&self, site: CallSite, re: &Tensor, im: Option<&Tensor>) -> Result<Tensor> {
+        let part = |x: &Tensor| site.unsqueeze(&self.matrix(site, x), 1);
+        match im {
+            None => Ok(part(re)),
+            Some(im) => cat_along(site, &[&part(re), &part(im)], 1),
+        }
+    }
+
+    /// The tensor whose lines are those of `[batch, n]`.
+    pub fn tensor(&self, site: CallSite, rows: &Tensor) -> Tensor {
+        let lines = site.reshape(rows, &with_axis(&self.others, self.others.rank(), self.n));
+        move_axis(site, &lines, self.others.rank(), self.axis)
+    }
+
+    /// The numbers whose lines are those of `[batch, 2, n]`.
+    pub fn unpacked(&self, site: CallSite, z: &Tensor) -> Complex {
+        let part = |part: usize| self.tensor(site, &site.select_index(z, 1, part));
+        Complex { re: part(0), im: part(1) }
+    }
+}
+
+/// The last axis cut or continued with zeros.
+fn resized(site: CallSite, x: &Tensor, n: usize) -> Tensor {
+    let last = x.rank() - 1;
+    let extent = x.shape()[last];
+    if n <= extent {
+        return site.slice(x, last, 0, n, 1);
+    }
+    let mut pads = vec![PadAxis::default(); x.rank()];
+    pads[last].hi = (n - extent) as i64;
+    site.pad(x, pads, 0.0)
+}
+
+/// Times a number; the same node for 1.
+pub(super) fn scaled(site: CallSite, x: &Tensor, scale: f64) -> Tensor {
+    if scale == 1.0 { x.clone() } else { site.mul(x, scale) }
+}
