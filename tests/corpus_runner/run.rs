@@ -95,10 +95,10 @@ fn judged(
 
 /// The inputs and the outputs of a case, unrealized.
 fn built(context: &Context, entry: Option<&Entry>) -> Outcome<(Vec<Tensor>, Vec<Tensor>)> {
-    if context.case.complex {
+    let entry = entry.ok_or_else(|| Stop::Unsupported("no such operation".into()))?;
+    if context.case.complex && !entry.complex {
         return Err(Stop::Unsupported("complex numbers".into()));
     }
-    let entry = entry.ok_or_else(|| Stop::Unsupported("no such operation".into()))?;
     let mut inputs = inputs(context);
     for &j in &context.case.gradients {
         inputs[j] = inputs[j].clone().with_requires_grad();

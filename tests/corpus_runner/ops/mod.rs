@@ -10,6 +10,7 @@ mod movement;
 mod norm;
 mod reduce;
 mod spatial;
+mod spectra;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -26,10 +27,12 @@ pub struct Entry {
     pub parameters: &'static str,
     /// The call in kiln.
     pub run: fn(&Call) -> Outcome,
+    /// Whether it gives complex results as pairs.
+    pub complex: bool,
 }
 
 const fn entry(name: &'static str, parameters: &'static str, run: fn(&Call) -> Outcome) -> Entry {
-    Entry { name, parameters, run }
+    Entry { name, parameters, run, complex: false }
 }
 
 /// A call with one result.
@@ -80,6 +83,7 @@ static ENTRIES: LazyLock<HashMap<&str, &Entry>> = LazyLock::new(|| {
         spatial::CONVOLUTIONS,
         spatial::POOLS,
         spatial::RESAMPLING,
+        spectra::SPECTRA,
     ];
     tables.into_iter().flatten().map(|entry| (entry.name, entry)).collect()
 });
