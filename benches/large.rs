@@ -203,7 +203,7 @@ fn backend(device: Device) -> kiln::Result<Arc<dyn Backend>> {
         _ if device == Device::cpu() => Ok(Arc::new(CpuBackend::named(device))),
         _ => {
             let reason = "copies are timed on CUDA devices and the CPU".into();
-            Err(kiln::Error::DeviceUnavailable { device, reason })
+            Err(kiln::Error::DeviceUnavailable { device, reason, span: None })
         }
     }
 }

@@ -103,11 +103,12 @@ fn errors_and_panics_take_the_place_of_their_batch() {
     });
     for workers in [0, 2] {
         let loader = DataLoader::new(data.clone(), LoaderOpts::default().workers(workers)).unwrap();
-        let batches: Vec<_> = loader.epoch(0).collect();
+        let (batches, line): (Vec<_>, u32) = (loader.epoch(0).collect(), line!());
         assert!(batches[0].is_ok() && batches[4].is_ok());
         let text = |i: usize| batches[i].as_ref().unwrap_err().to_string();
-        assert_eq!(text(1), "batch 1 could not be made: no such picture");
-        assert_eq!(text(2), "batch 2 could not be made: panicked: sample 2 is cursed");
+        let line = format!("\n  at {}:{line}", file!());
+        assert_eq!(text(1), format!("batch 1 could not be made: no such picture{line}"));
+        assert_eq!(text(2), format!("batch 2 could not be made: panicked: sample 2 is cursed{line}"));
         assert!(matches!(batches[3], Err(Error::Op(_))), "{}", text(3));
     }
 }

@@ -35,7 +35,7 @@ impl Fuse {
             return Ok(());
         }
         let (kernel, message) = (call.into(), "the device is lost".into());
-        Err(Error::Kernel { kernel, device: Device::cuda(0), message })
+        Err(Error::Kernel { kernel, device: Device::cuda(0), message, span: None })
     }
     fn set(&self, calls: i64) {
         self.left.store(calls, Ordering::Relaxed);

@@ -75,7 +75,7 @@ fn out_of_memory_names_the_largest_tensors_and_leaves_all_usable() {
         let (a, b) = (kib(60), kib(20));
         let sum = &a + 1.0;
         let Err(error) = sum.realize() else { panic!("over the limit") };
-        let Error::OutOfMemory { device, requested, in_use, limit, largest } = &error else {
+        let Error::OutOfMemory { device, requested, in_use, limit, largest, .. } = &error else {
             panic!("{error}")
         };
         assert_eq!((*device, *requested, *in_use, *limit), (DEV, 60 * KIB, 80 * KIB, 100 * KIB));

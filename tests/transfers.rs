@@ -355,7 +355,9 @@ fn a_transfer_in_pieces_that_fails_is_an_error_on_either_side() {
     for failing in ["download", "write"] {
         let context = machine();
         let fail = move |call: &str| match call == failing {
-            true => Err(Error::Kernel { kernel: call.into(), device: GPU, message: "a fault".into() }),
+            true => {
+                Err(Error::Kernel { kernel: call.into(), device: GPU, message: "a fault".into(), span: None })
+            }
             false => Ok(()),
         };
         let device = if failing == "download" { GPU } else { OTHER };

@@ -115,6 +115,11 @@ fn shortage(requested: u64, in_use: u64, limit: u64, largest: &[LiveTensor]) -> 
     text
 }
 
+/// The user's line, on a line of its own.
+fn line_of(span: Option<Span>) -> String {
+    span.map_or_else(String::new, |span| format!("\n  at {span}"))
+}
+
 /// What a budget would have to leave out.
 fn in_the_way(causes: &[LiveTensor]) -> String {
     let mut text = String::from("\nin memory then, largest first, as much as is too much:");
@@ -170,17 +175,20 @@ pub enum Error {
         span: Span,
     },
     /// A device that is not there.
-    #[error("{device} is not available: {reason}")]
+    #[error("{device} is not available: {reason}{}", line_of(*span))]
     DeviceUnavailable {
         /// The device.
         device: Device,
         /// What is missing, and what mends it.
         reason: String,
+        /// The user's line.
+        span: Option<Span>,
     },
     /// An allocation over the limit or refused by the driver.
     #[error(
-        "out of memory on {device}: {requested} bytes requested, {in_use} in use, limit {limit}{}",
-        shortage(*requested, *in_use, *limit, largest)
+        "out of memory on {device}: {requested} bytes requested, {in_use} in use, limit {limit}{}{}",
+        shortage(*requested, *in_use, *limit, largest),
+        line_of(*span)
     )]
     OutOfMemory {
         /// The device.
@@ -194,12 +202,15 @@ pub enum Error {
         /// The largest tensors in memory at the time, largest first, where
         /// the device's pool knows them.
         largest: Arc<[LiveTensor]>,
+        /// The user's line that asked for what does not fit.
+        span: Option<Span>,
     },
     /// No plan was found that needs no more memory than
     /// [`with_budget`](crate::with_budget) allows. Nothing has run.
     #[error(
-        "over budget on {device}: {budget} bytes allowed, and the least that any plan was found to need is {least}{}",
-        in_the_way(causes)
+        "over budget on {device}: {budget} bytes allowed, and the least that any plan was found to need is {least}{}{}",
+        in_the_way(causes),
+        line_of(*span)
     )]
     OverBudget {
         /// The device.
@@ -211,6 +222,8 @@ pub enum Error {
         /// What is in memory when most is, largest first: as few tensors as
         /// make up what is too much.
         causes: Arc<[LiveTensor]>,
+        /// The user's line that asked for the result.
+        span: Option<Span>,
     },
     /// An index computed on a device lay outside its axis.
     #[error("{op}: index {index} out of range for an axis of {extent}\n  at {span}")]
@@ -225,7 +238,7 @@ pub enum Error {
         span: Span,
     },
     /// A kernel that would not compile or launch.
-    #[error("kernel {kernel} on {device}: {message}")]
+    #[error("kernel {kernel} on {device}: {message}{}", line_of(*span))]
     Kernel {
         /// The kernel's name.
         kernel: String,
@@ -233,6 +246,8 @@ pub enum Error {
         device: Device,
         /// What the compiler, driver or user code said.
         message: String,
+        /// The user's line that asked for the result.
+        span: Option<Span>,
     },
     /// `KILN_CHECK=1` found a step that computes something else than its operations mean.
     #[error("{0}")]
@@ -290,15 +305,17 @@ pub enum Error {
         span: Span,
     },
     /// A batch that a data loader's worker could not make.
-    #[error("batch {batch} could not be made: {message}")]
+    #[error("batch {batch} could not be made: {message}\n  at {span}")]
     Data {
         /// The number of the batch in its epoch.
         batch: usize,
         /// What the dataset said, or its panic.
         message: String,
+        /// The user's line that made the loader.
+        span: Span,
     },
     /// An argument of a call outside the graph.
-    #[error("{call}: expected {expected}, found {found}")]
+    #[error("{call}: expected {expected}, found {found}\n  at {span}")]
     Argument {
         /// The call.
         call: &'static str,
@@ -306,7 +323,55 @@ pub enum Error {
         expected: String,
         /// What it got.
         found: String,
+        /// The user's line.
+        span: Span,
     },
+}
+
+impl Error {
+    /// The error with the user's line, unless it has one.
+    #[must_use]
+    pub fn at(mut self, line: Span) -> Error {
+        if !line.is_users() {
+            return self;
+        }
+        match &mut self {
+            Error::DeviceUnavailable { span, .. }
+            | Error::OutOfMemory { span, .. }
+            | Error::OverBudget { span, .. }
+            | Error::Kernel { span, .. } => _ = span.get_or_insert(line),
+            Error::Op(_)
+            | Error::ReadType { .. }
+            | Error::NoData { .. }
+            | Error::InsideBody { .. }
+            | Error::IndexOutOfRange { .. }
+            | Error::WrongStep(_)
+            | Error::TransferDenied { .. }
+            | Error::SyncDenied { .. }
+            | Error::Parse { .. }
+            | Error::File { .. }
+            | Error::State { .. }
+            | Error::Data { .. }
+            | Error::Argument { .. } => {}
+        }
+        self
+    }
+}
+
+/// Results of what knows no line of the user's.
+pub(crate) trait Located {
+    /// The error, if it is one, with the caller's line.
+    #[track_caller]
+    fn located(self) -> Self;
+}
+
+impl<T> Located for Result<T> {
+    #[track_caller]
+    #[inline]
+    fn located(self) -> Result<T> {
+        let line = Span::caller();
+        self.map_err(|error| error.at(line))
+    }
 }
 
 impl From<UnknownDType> for Error {

@@ -46,5 +46,5 @@ pub fn whole(device: Device) -> Result<()> {
 fn forked(device: Device) -> Error {
     let reason = "this process was forked from one that used kiln, whose threads and drivers it does \
                   not have; fork before kiln is used, or start another program";
-    Error::DeviceUnavailable { device, reason: reason.into() }
+    Error::DeviceUnavailable { device, reason: reason.into(), span: None }
 }

@@ -81,17 +81,20 @@ impl<D: Dataset> EpochWork<D> {
         let generator = self.order.generator(number);
         let made = catch_unwind(AssertUnwindSafe(|| self.scopes.enter(|| with_generator(generator, make))));
         match made {
-            Ok(made) => made.map_err(|error| named(number, error)),
-            Err(panic) => Err(Error::Data { batch: number, message: format!("panicked: {}", text(&*panic)) }),
+            Ok(made) => made.map_err(|error| named(number, error, self.span)),
+            Err(panic) => {
+                let message = format!("panicked: {}", text(&*panic));
+                Err(Error::Data { batch: number, message, span: self.span })
+            }
         }
     }
 }
 
-/// The library's own errors as they are, others with the batch's number.
-fn named(batch: usize, error: LoadError) -> Error {
+/// The library's own errors as they are, others with the batch's number; with the loader's line.
+fn named(batch: usize, error: LoadError, span: Span) -> Error {
     match error.downcast::<Error>() {
-        Ok(error) => *error,
-        Err(other) => Error::Data { batch, message: other.to_string() },
+        Ok(error) => error.at(span),
+        Err(other) => Error::Data { batch, message: other.to_string(), span },
     }
 }
 

@@ -61,6 +61,7 @@ impl StateDict {
     /// # Errors
     /// The error recorded in the tensor, or a name that is there already or
     /// that a file has for its metadata.
+    #[track_caller]
     pub fn insert(&mut self, name: impl Into<String>, tensor: &Tensor) -> Result<()> {
         tensor.check()?;
         let name = self.free(name.into())?;
@@ -72,6 +73,7 @@ impl StateDict {
     ///
     /// # Errors
     /// A name that is there already or that a file has for its metadata.
+    #[track_caller]
     pub fn insert_raw(&mut self, name: impl Into<String>, tensor: &RawTensor) -> Result<()> {
         let name = self.free(name.into())?;
         self.raw.insert(name, tensor.clone());
@@ -79,6 +81,7 @@ impl StateDict {
     }
 
     /// A name under which something can be added.
+    #[track_caller]
     fn free(&self, name: String) -> Result<String> {
         let taken = self.tensors.contains_key(&name) || self.raw.contains_key(&name);
         let expected = match &name[..] {
@@ -86,7 +89,8 @@ impl StateDict {
             _ if taken => "a name that is not there yet",
             _ => return Ok(name),
         };
-        Err(Error::Argument { call: "insert", expected: expected.into(), found: name })
+        let span = Span::caller();
+        Err(Error::Argument { call: "insert", expected: expected.into(), found: name, span })
     }
 
     /// Adds the tensors of another state, as `prefix.name`. Its metadata are
@@ -94,9 +98,12 @@ impl StateDict {
     ///
     /// # Errors
     /// As [`StateDict::insert`]; what came before the name stays added.
+    #[track_caller]
     pub fn extend(&mut self, prefix: &str, other: StateDict) -> Result<()> {
         let name = |name: &str| format!("{prefix}.{name}");
-        other.iter().try_for_each(|(own, tensor)| self.insert(name(own), tensor))?;
+        for (own, tensor) in other.iter() {
+            self.insert(name(own), tensor)?;
+        }
         other.raw_tensors().try_for_each(|(own, tensor)| self.insert_raw(name(own), tensor))
     }
 

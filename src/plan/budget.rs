@@ -221,7 +221,7 @@ fn over_budget(excess: Excess, plan: &Plan, collected: &Collected) -> Error {
         explained += tensor.bytes;
         needed
     });
-    Error::OverBudget { device, budget, least: needed, causes: alive.into() }
+    Error::OverBudget { device, budget, least: needed, causes: alive.into(), span: None }
 }
 
 /// What is live on a device at its peak.

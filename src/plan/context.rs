@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
+use crate::base::error::Located;
 use crate::base::scope::{Scope, Scopes};
 use crate::base::{Device, DeviceKind, Direction, Error, Result, config, process};
 use crate::kernel::Workload;
@@ -187,7 +188,7 @@ impl Context {
 
     fn open(&self, device: Device) -> Result<Arc<dyn Backend>> {
         let simulated = self.simulated.get(&device.kind).copied();
-        let unavailable = |reason: String| Err(Error::DeviceUnavailable { device, reason });
+        let unavailable = |reason: String| Err(Error::DeviceUnavailable { device, reason, span: None });
         match (device.kind, simulated) {
             (DeviceKind::Wgpu, _) if device.is_absent_metal() => {
                 unavailable("this system has no Metal; wgpu:0 is its first adapter".into())
@@ -223,8 +224,9 @@ impl Context {
     ///
     /// # Errors
     /// As [`Context::backend`].
+    #[track_caller]
     pub fn memory(&self, device: Device) -> Result<MemoryStats> {
-        Ok(self.backend(device)?.memory())
+        Ok(self.backend(device).located()?.memory())
     }
 
     /// Sets the most bytes that a device may hold at once. What would exceed
@@ -232,8 +234,9 @@ impl Context {
     ///
     /// # Errors
     /// As [`Context::backend`].
+    #[track_caller]
     pub fn set_memory_limit(&self, device: Device, bytes: u64) -> Result<()> {
-        self.backend(device)?.set_memory_limit(bytes);
+        self.backend(device).located()?.set_memory_limit(bytes);
         Ok(())
     }
 
@@ -276,7 +279,8 @@ impl Context {
 }
 
 fn open(device: Device) -> Result<Arc<dyn Backend>> {
-    let unavailable = |reason: &str| Err(Error::DeviceUnavailable { device, reason: reason.into() });
+    let unavailable =
+        |reason: &str| Err(Error::DeviceUnavailable { device, reason: reason.into(), span: None });
     if matches!(device.kind, DeviceKind::Wgpu | DeviceKind::Cuda) {
         process::started();
     }

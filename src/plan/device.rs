@@ -1,5 +1,6 @@
 //! Which devices there are.
 
+use crate::base::error::Located;
 use crate::base::{Device, DeviceKind, Result, Span};
 use crate::plan::context::{self, add};
 use crate::plan::guard;
@@ -25,6 +26,7 @@ impl DeviceKind {
     ///
     /// # Errors
     /// [`crate::Error::DeviceUnavailable`]; the current device then stays.
+    #[track_caller]
     pub fn set_current(self, index: u16) -> Result<()> {
         self.device(index).probe()?;
         self.make_current(index);
@@ -67,8 +69,9 @@ impl Device {
     ///
     /// # Errors
     /// What is missing, and what mends it.
+    #[track_caller]
     pub fn probe(self) -> Result<()> {
-        if self.is_meta() { Ok(()) } else { context::current().backend(self).map(|_| ()) }
+        if self.is_meta() { Ok(()) } else { context::current().backend(self).map(|_| ()).located() }
     }
 
     /// Waits until everything started on the device is done.
@@ -85,24 +88,25 @@ impl Device {
     pub fn synchronize(self) -> Result<()> {
         guard::may_wait("synchronize", self, Span::caller())?;
         let context = context::current();
-        let backend = context.backend(self)?;
+        let backend = context.backend(self).located()?;
         add(&context.counts.host_waits, 1);
-        backend.flush()?;
-        backend.sync()
+        backend.flush().and_then(|()| backend.sync()).located()
     }
 
     /// What the device is: its name, memory, workers, driver, limits, types.
     ///
     /// # Errors
     /// [`crate::Error::DeviceUnavailable`].
+    #[track_caller]
     pub fn properties(self) -> Result<Properties> {
-        Ok(context::current().backend(self)?.properties())
+        Ok(context::current().backend(self).located()?.properties())
     }
 
     /// The product's name.
     ///
     /// # Errors
     /// [`crate::Error::DeviceUnavailable`].
+    #[track_caller]
     pub fn name(self) -> Result<String> {
         Ok(self.properties()?.name)
     }

@@ -31,9 +31,12 @@ impl Device {
         write(path.as_ref(), &html(self, &self.recorded("dump_memory_timeline")?))
     }
 
+    #[track_caller]
     fn recorded(self, call: &'static str) -> Result<Vec<Event>> {
+        let span = Span::caller();
         self.memory_history()?.ok_or_else(|| Error::Argument {
             call,
+            span,
             expected: "a history, from record_memory_history(true) on".into(),
             found: "nothing recorded".into(),
         })

@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use crate::base::{Device, Error, Result};
+use crate::base::error::Located;
+use crate::base::{Device, Error, Result, Span};
 use crate::ir::lazy::lazy_nodes;
 use crate::plan::context;
 use crate::plan::report::bytes;
@@ -15,6 +16,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::DeviceUnavailable`].
+    #[track_caller]
     pub fn memory_allocated(self) -> Result<u64> {
         Ok(self.memory_stats()?.allocated)
     }
@@ -23,6 +25,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::memory_allocated`].
+    #[track_caller]
     pub fn memory_reserved(self) -> Result<u64> {
         Ok(self.memory_stats()?.reserved)
     }
@@ -32,6 +35,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::memory_allocated`].
+    #[track_caller]
     pub fn max_memory_allocated(self) -> Result<u64> {
         Ok(self.memory_stats()?.peak)
     }
@@ -40,14 +44,16 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::memory_allocated`].
+    #[track_caller]
     pub fn memory_stats(self) -> Result<MemoryStats> {
-        context::current().memory(self)
+        context::current().memory(self).located()
     }
 
     /// Makes what is in use now the most that was in use.
     ///
     /// # Errors
     /// As [`Device::memory_allocated`]; a device whose pool keeps no books.
+    #[track_caller]
     pub fn reset_peak_memory_stats(self) -> Result<()> {
         self.ledger("reset_peak_memory_stats", Ledger::reset_peak)
     }
@@ -56,8 +62,9 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::memory_allocated`].
+    #[track_caller]
     pub fn empty_cache(self) -> Result<()> {
-        context::current().backend(self)?.empty_cache();
+        context::current().backend(self).located()?.empty_cache();
         Ok(())
     }
 
@@ -65,9 +72,11 @@ impl Device {
     ///
     /// # Errors
     /// A device that is not there, or whose driver does not say.
+    #[track_caller]
     pub fn mem_get_info(self) -> Result<(u64, u64)> {
-        let silent = || not_known("mem_get_info", self, "a driver that tells its memory");
-        context::current().backend(self)?.driver_memory().ok_or_else(silent)
+        let span = Span::caller();
+        let silent = || not_known("mem_get_info", self, "a driver that tells its memory", span);
+        context::current().backend(self).located()?.driver_memory().ok_or_else(silent)
     }
 
     /// Sets the most bytes that tensors may occupy at once. What would exceed
@@ -75,18 +84,21 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::memory_allocated`].
+    #[track_caller]
     pub fn set_memory_limit(self, bytes: u64) -> Result<()> {
-        context::current().set_memory_limit(self, bytes)
+        context::current().set_memory_limit(self, bytes).located()
     }
 
     /// [`Device::set_memory_limit`] to a part of the device's memory.
     ///
     /// # Errors
     /// A fraction outside 0 to 1; as [`Device::mem_get_info`].
+    #[track_caller]
     pub fn set_memory_fraction(self, fraction: f64) -> Result<()> {
         if !(0.0..=1.0).contains(&fraction) {
             let (expected, found) = ("a fraction from 0 to 1".into(), fraction.to_string());
-            return Err(Error::Argument { call: "set_memory_fraction", expected, found });
+            let span = Span::caller();
+            return Err(Error::Argument { call: "set_memory_fraction", expected, found, span });
         }
         let (_, total) = self.mem_get_info()?;
         self.set_memory_limit((total as f64 * fraction) as u64)
@@ -98,6 +110,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::memory_allocated`].
+    #[track_caller]
     pub fn memory_summary(self) -> Result<String> {
         let stats = self.memory_stats()?;
         let mut text = format!("memory of {self}\n");
@@ -136,6 +149,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::reset_peak_memory_stats`].
+    #[track_caller]
     pub fn record_memory_history(self, on: bool) -> Result<()> {
         self.ledger("record_memory_history", |ledger| ledger.record_history(on))
     }
@@ -145,22 +159,24 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::reset_peak_memory_stats`].
+    #[track_caller]
     pub fn memory_history(self) -> Result<Option<Vec<Event>>> {
         self.ledger("memory_history", |ledger| ledger.history())
     }
 
     /// Looks into the books of the device's pool.
+    #[track_caller]
     fn ledger<R>(self, call: &'static str, look: impl FnOnce(&mut Ledger) -> R) -> Result<R> {
-        let (mut look, mut found) = (Some(look), None);
-        context::current().backend(self)?.with_ledger(&mut |ledger| {
+        let (mut look, mut found, span) = (Some(look), None, Span::caller());
+        context::current().backend(self).located()?.with_ledger(&mut |ledger| {
             found = look.take().map(|look| look(ledger));
         });
-        found.ok_or_else(|| not_known(call, self, "a device whose pool keeps books"))
+        found.ok_or_else(|| not_known(call, self, "a device whose pool keeps books", span))
     }
 }
 
-fn not_known(call: &'static str, device: Device, expected: &str) -> Error {
-    Error::Argument { call, expected: expected.into(), found: device.to_string() }
+fn not_known(call: &'static str, device: Device, expected: &str, span: Span) -> Error {
+    Error::Argument { call, expected: expected.into(), found: device.to_string(), span }
 }
 
 /// What to say of operations that have not run; nothing if there are none.
@@ -216,6 +232,7 @@ impl MemoryTracker {
     ///
     /// # Errors
     /// As [`Device::reset_peak_memory_stats`].
+    #[track_caller]
     pub fn new(device: Device) -> Result<MemoryTracker> {
         device.reset_peak_memory_stats()?;
         Ok(MemoryTracker { device, before: device.memory_stats()? })
@@ -225,6 +242,7 @@ impl MemoryTracker {
     ///
     /// # Errors
     /// [`Error::DeviceUnavailable`].
+    #[track_caller]
     pub fn report(&self) -> Result<MemoryChange> {
         let now = self.device.memory_stats()?;
         Ok(MemoryChange {

@@ -66,6 +66,15 @@ pub(crate) fn realize_as(
     hook: &mut dyn RealizeHook,
 ) -> Result<()> {
     closed(nodes, "realize", span)?;
+    realize_closed(nodes, span, state, hook).map_err(|error| error.at(span))
+}
+
+fn realize_closed(
+    nodes: &[Arc<Node>],
+    span: Span,
+    state: StateScope,
+    hook: &mut dyn RealizeHook,
+) -> Result<()> {
     let Some((mut target, claims)) = claim(nodes, span, state)? else { return hook.begin().map(drop) };
     let replacements = hook.replacements()?;
     let begun = hook.begin().map(|ranges| target.views.extend(ranges));

@@ -222,7 +222,8 @@ pub fn report(nodes: &[Arc<Node>], span: Span) -> Result<PlanReport> {
     };
     let cells = Cells::look(target.nodes());
     target.fallbacks = fallbacks(&mut target.collected, &cells, Vec::new());
-    let Prepared { plan, .. } = prepare(&current(), &target, &cells)?;
+    let prepared = prepare(&current(), &target, &cells).map_err(|error| error.at(span))?;
+    let Prepared { plan, .. } = prepared;
     Ok(of_plan(&plan, &target.collected))
 }
 

@@ -156,7 +156,14 @@ fn host_bytes(bytes: usize) -> Result<Vec<u8>> {
     if bytes > SURE && Vec::<u8>::new().try_reserve_exact(bytes).is_err() {
         let (device, requested) = (Device::cpu(), bytes as u64);
         let largest = Arc::new([]);
-        return Err(Error::OutOfMemory { device, requested, in_use: 0, limit: u64::MAX, largest });
+        return Err(Error::OutOfMemory {
+            device,
+            requested,
+            in_use: 0,
+            limit: u64::MAX,
+            largest,
+            span: None,
+        });
     }
     Ok(vec![0; bytes])
 }

@@ -76,6 +76,7 @@ impl Backend for NullBackend {
                 in_use: allocated,
                 limit,
                 largest: ledger.largest(Ledger::NAMED).into(),
+                span: None,
             });
         }
         *next += 1;
@@ -101,7 +102,12 @@ impl Backend for NullBackend {
             let (found, limit) = (kernel.inputs.len() + kernel.stores.len(), self.capabilities.max_bindings);
             if found > limit {
                 let message = format!("{found} buffers, more than the {limit} that it binds at once");
-                return Err(Error::Kernel { kernel: kernel.name.to_string(), device: self.name, message });
+                return Err(Error::Kernel {
+                    kernel: kernel.name.to_string(),
+                    device: self.name,
+                    message,
+                    span: None,
+                });
             }
         }
         Ok(Arc::new(NullProgram(work.clone())))

@@ -133,7 +133,7 @@ mod tests {
     fn a_variant_that_fails_is_not_chosen_and_if_all_do_the_table_decides() {
         let fail = || {
             let message = "does not run".into();
-            Err(Error::Kernel { kernel: "way".into(), device: Device::wgpu(0), message })
+            Err(Error::Kernel { kernel: "way".into(), device: Device::wgpu(0), message, span: None })
         };
         let some =
             fastest(None, "", 3, &mut |number| if number == 0 { fail() } else { Ok(3.0 - number as f64) });

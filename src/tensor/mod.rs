@@ -173,8 +173,9 @@ impl Tensor {
 
     /// A tensor that records an error. With `KILN_STRICT=1` this panics, so
     /// that a debugger stops where the error is made.
+    #[track_caller]
     pub(crate) fn invalid(error: impl Into<Error>) -> Tensor {
-        let error = error.into();
+        let error = error.into().at(Span::caller());
         assert!(!config::config().strict, "KILN_STRICT: {error}");
         Tensor { repr: Err(Arc::new(Invalid { error, seen: AtomicBool::new(false) })) }
     }
@@ -470,7 +471,7 @@ impl Tensor {
 fn read_host(leaf: &ir::Leaf, ty: &Type) -> Result<ir::oracle::Value> {
     if leaf.buffer.device.kind != DeviceKind::Cpu {
         let reason = "the oracle reads CPU memory only".into();
-        return Err(Error::DeviceUnavailable { device: leaf.buffer.device, reason });
+        return Err(Error::DeviceUnavailable { device: leaf.buffer.device, reason, span: None });
     }
     let bytes = crate::runtime::host::bytes(&leaf.buffer);
     Ok(ir::oracle::Value::from_view(ty.clone(), bytes, &leaf.layout))

@@ -51,7 +51,7 @@ impl PlanReport {
 fn measure(device: Device) -> Result<PeakThroughput> {
     if matches!(device.kind, DeviceKind::Null | DeviceKind::Meta) {
         let reason = "it computes nothing, so there is nothing to measure".into();
-        return Err(Error::DeviceUnavailable { device, reason });
+        return Err(Error::DeviceUnavailable { device, reason, span: None });
     }
     let elements = |n: usize| Tensor::ones([n], device);
     let bytes = rate(device, 1 << 18, 1 << 28, &|n| (elements(n), 8.0 * n as f64), &|x| x + 1.0)?;

@@ -142,7 +142,10 @@ impl Tensor {
         plan::guard::may_wait(call, node.ty().device, span)?;
         plan::realize(std::slice::from_ref(node), span)?;
         match node.value() {
-            Some(leaf) => plan::transfer::read(&plan::context::current(), node.ty(), leaf),
+            Some(leaf) => {
+                let read = plan::transfer::read(&plan::context::current(), node.ty(), leaf);
+                read.map_err(|error| error.at(span))
+            }
             None => panic!("a realized node has no value: {node:?}"),
         }
     }

@@ -265,6 +265,7 @@ fn out_of_memory(bytes: usize) -> Tensor {
         in_use: allocated,
         limit,
         largest: [].into(),
+        span: None,
     })
 }
 

@@ -6,6 +6,7 @@ mod bodies;
 mod built_in_names;
 mod gradients_by_hand;
 mod invalid_tensors;
+mod lines;
 mod nothing_there;
 mod numbers_from_files;
 mod out_of_range;

@@ -92,7 +92,7 @@ fn one_operand_elsewhere_is_refused_by_all() {
 fn devices_that_are_not_there() {
     let away = Tensor::ones([2], Device::cuda(7)) + 1.0;
     let error = away.realize().unwrap_err();
-    let Error::DeviceUnavailable { device, reason } = &error else { panic!("{error}") };
+    let Error::DeviceUnavailable { device, reason, .. } = &error else { panic!("{error}") };
     assert_eq!(*device, Device::cuda(7));
     assert!(!reason.is_empty());
     let error = "cuda:x".parse::<Device>().unwrap_err();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::{Device, Error, Result};
+use crate::base::{Device, Error, Result, Span};
 use crate::io::load::names::Pattern;
 
 /// How to load a state whose names, shapes or types are not the module's, for
@@ -253,7 +253,7 @@ impl LoadOpts {
     ///
     /// # Errors
     /// The first that cannot.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check(&self, span: Span) -> Result<()> {
         let renames = self.renames.iter().filter_map(|rename| match rename {
             Rename::Pattern(from, to) => Some((from, to)),
             Rename::By(_) => None,
@@ -265,7 +265,7 @@ impl LoadOpts {
         let unfilled = renames.chain(tied).chain(pieces).find(|(from, to)| to.holes() > from.holes());
         let Some((from, to)) = unfilled else { return Ok(()) };
         let expected = format!("at most {} holes, as {:?} has", from.holes(), from.text());
-        Err(Error::Argument { call: "LoadOpts", expected, found: format!("{:?}", to.text()) })
+        Err(Error::Argument { call: "LoadOpts", expected, found: format!("{:?}", to.text()), span })
     }
 }
 

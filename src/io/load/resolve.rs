@@ -60,7 +60,7 @@ pub(crate) fn load(
     opts: &LoadOpts,
     span: Span,
 ) -> Result<(Vec<Option<Tensor>>, LoadReport)> {
-    opts.check()?;
+    opts.check(span)?;
     let mut damage = source.problems;
     let mut search = Search::new(source.state, source.unread, targets, opts, &mut damage);
     let mut report = LoadReport::default();

@@ -172,8 +172,12 @@ fn custom_results(
     operands: &[OracleCell],
     bounded: bool,
 ) -> Result<Vec<OracleCell>> {
-    let failed =
-        |message| Error::Kernel { kernel: custom.name().to_string(), device: node.ty.device, message };
+    let failed = |message| Error::Kernel {
+        kernel: custom.name().to_string(),
+        device: node.ty.device,
+        message,
+        span: None,
+    };
     let inputs: Vec<Vec<u8>> = operands.iter().map(|o| o.value.to_bytes()).collect();
     let types = custom.infer(&operands.iter().map(|o| &o.value.ty).collect::<Vec<_>>()).map_err(failed)?;
     let mut outputs: Vec<Vec<u8>> = types.iter().map(|ty| vec![0; ty.bytes()]).collect();

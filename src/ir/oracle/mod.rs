@@ -21,7 +21,7 @@ mod value;
 
 use std::sync::Arc;
 
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, Span};
 use crate::ir::buffer::Leaf;
 use crate::ir::claim::Deadlock;
 use crate::ir::collect::collect;
@@ -103,5 +103,6 @@ fn collected(
 }
 
 fn argument(expected: impl Into<String>, found: impl Into<String>) -> Error {
-    Error::Argument { call: "oracle", expected: expected.into(), found: found.into() }
+    let span = Span::caller();
+    Error::Argument { call: "oracle", expected: expected.into(), found: found.into(), span }
 }

@@ -286,6 +286,7 @@ impl Program for CustomProgram {
             kernel: self.custom.name().to_string(),
             device: Device::cpu(),
             message,
+            span: None,
         })
     }
 }

@@ -127,6 +127,7 @@ impl HostPool {
             in_use: allocated,
             limit,
             largest: state.ledger.largest(Ledger::NAMED).into(),
+            span: None,
         }
     }
 }

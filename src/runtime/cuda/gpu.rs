@@ -39,7 +39,7 @@ impl CudaGpu {
     /// What is missing, and what mends it; that it was lost.
     pub fn open(name: Device) -> Result<Arc<CudaGpu>> {
         static OPEN: LazyLock<Mutex<HashMap<Device, Arc<CudaGpu>>>> = LazyLock::new(Mutex::default);
-        let unavailable = |reason: String| Error::DeviceUnavailable { device: name, reason };
+        let unavailable = |reason: String| Error::DeviceUnavailable { device: name, reason, span: None };
         let mut open = lock(&OPEN);
         if let Some(gpu) = open.get(&name) {
             // A process cannot get a lost device back.
@@ -76,6 +76,7 @@ impl CudaGpu {
                     "" => format!("the device is lost: {reason}"),
                     kernel => format!("the device is lost in kernel {kernel}: {reason}"),
                 },
+                span: None,
             },
             Failure::Other(message) => self.refusal(kernel, message),
         }
@@ -84,7 +85,7 @@ impl CudaGpu {
     /// A kernel that did not compile or launch.
     pub fn refusal(&self, kernel: &str, message: String) -> Error {
         let kernel = if kernel.is_empty() { "(none)" } else { kernel };
-        Error::Kernel { kernel: kernel.into(), device: self.name, message }
+        Error::Kernel { kernel: kernel.into(), device: self.name, message, span: None }
     }
 
     /// What renderers know of the device.
@@ -128,6 +129,7 @@ impl CudaGpu {
             in_use: ledger.stats().allocated,
             limit,
             largest: ledger.largest(Ledger::NAMED).into(),
+            span: None,
         }
     }
 }

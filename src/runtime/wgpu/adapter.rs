@@ -84,7 +84,7 @@ pub struct Opened {
 pub fn open(name: Device, wanted: wgpu::Features) -> Result<Opened> {
     static OPENING: Mutex<()> = Mutex::new(());
     let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
-    let missing = |reason: String| Error::DeviceUnavailable { device: name, reason };
+    let missing = |reason: String| Error::DeviceUnavailable { device: name, reason, span: None };
     let Some(adapter) = adapters().get(usize::from(name.index)) else {
         return Err(missing(match adapters().len() {
             0 => format!("no adapter was found; {FIX}"),

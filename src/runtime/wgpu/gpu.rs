@@ -114,7 +114,7 @@ impl WgpuGpu {
     /// That.
     pub fn check(&self) -> Result<()> {
         if let Some(reason) = &*lock(&self.faults.lost) {
-            return Err(Error::DeviceUnavailable { device: self.name, reason: reason.clone() });
+            return Err(Error::DeviceUnavailable { device: self.name, reason: reason.clone(), span: None });
         }
         match lock(&self.faults.stray).take() {
             Some(message) => Err(self.error("", message)),
@@ -125,7 +125,7 @@ impl WgpuGpu {
     /// A driver's failure in a kernel, or in none.
     pub fn error(&self, kernel: &str, message: String) -> Error {
         let kernel = if kernel.is_empty() { "(none)" } else { kernel };
-        Error::Kernel { kernel: kernel.into(), device: self.name, message }
+        Error::Kernel { kernel: kernel.into(), device: self.name, message, span: None }
     }
 
     /// Runs calls of the driver, and gives their error if there is one.

@@ -101,6 +101,7 @@ impl DeviceBlocks {
             reason: "its memory was asked for, but of another opening of the adapter: \
                      one that was lost, or that another context has to itself"
                 .into(),
+            span: None,
         })
     }
 
@@ -113,6 +114,7 @@ impl DeviceBlocks {
             in_use: allocated,
             limit: limit.min(if bytes > self.largest { self.largest } else { u64::MAX }),
             largest: self.ledger.largest(Ledger::NAMED).into(),
+            span: None,
         }
     }
 

@@ -113,9 +113,12 @@ impl WgpuGpu {
             compiled
         };
         let compiled = self.scoped(name, compile).map_err(|error| match error {
-            crate::base::Error::Kernel { kernel, device, message } => {
-                crate::base::Error::Kernel { kernel, device, message: format!("{message}\nin\n{text}") }
-            }
+            crate::base::Error::Kernel { kernel, device, message, .. } => crate::base::Error::Kernel {
+                kernel,
+                device,
+                message: format!("{message}\nin\n{text}"),
+                span: None,
+            },
             other => other,
         })?;
         let pipeline = Arc::new(Pipeline { pipeline: compiled, layout });
