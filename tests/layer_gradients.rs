@@ -142,6 +142,9 @@ fn normalizations() {
     let evaluated = BatchNorm::new(3, PLACE);
     evaluated.eval();
     check_layer("batch norm in evaluation", evaluated, &[4, 3, 2]);
+    let spectral = SpectralNorm::new(input(&[4, 3, 2], 1).get());
+    spectral.eval();
+    check("spectral norm", &spectral, &[], &|_| spectral.weight_normalized());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use kiln::nn::{
     AttentionLayerOpts, BatchNorm, Bilinear, Buffer, Conv1d, Conv2d, ConvTranspose2d, Dropout, Embedding,
     Flatten, GroupNorm, Layer, LayerNorm, Linear, MaxPool2d, ModuleExt, MultiheadAttention, Param, RMSNorm,
-    Sequential, TransformerEncoderLayer, TransformerOpts,
+    Sequential, SpectralNorm, TransformerEncoderLayer, TransformerOpts,
 };
 use kiln::prelude::*;
 use kiln::{Context, with_context};
@@ -113,6 +113,24 @@ fn training_and_evaluation_differ_in_dropout_and_batch_norm() {
     assert_eq!(buffer("0.running_mean"), [0.4, 2.5]);
     model.train();
     assert_ne!(model.forward(&x).to_vec::<f32>().unwrap(), first);
+}
+
+#[test]
+fn a_weight_is_divided_by_its_largest_singular_value() {
+    let weight = Tensor::from([[[3.0f64], [0.0]], [[4.0], [5.0]]]);
+    let norm = SpectralNorm::new(weight.clone());
+    let largest = |found: &Tensor| (&weight / found).to_vec::<f64>().unwrap()[0];
+    for _ in 0..10 {
+        norm.weight_normalized().realize().unwrap();
+    }
+    assert!((largest(&norm.weight_normalized()) - 45f64.sqrt()).abs() < 1e-9);
+    norm.eval();
+    let u = norm.u.get().to_vec::<f64>().unwrap();
+    norm.weight.set(&(weight.flip(0) * 2.0)).unwrap();
+    norm.weight_normalized().realize().unwrap();
+    assert_eq!(norm.u.get().to_vec::<f64>().unwrap(), u);
+    let buffers: Vec<String> = norm.named_buffers().into_iter().map(|(name, _)| name).collect();
+    assert_eq!((names(&norm), buffers), (vec!["weight".into()], vec!["u".into(), "v".into()]));
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub mod recurrent;
 pub mod rotary;
 pub mod sampling;
 pub mod sequential;
+pub mod spectral_norm;
 pub mod transformer;
 pub mod tree;
 
@@ -49,5 +50,6 @@ pub use recurrent::{Gru, Lstm, Rnn};
 pub use rotary::{Rotary, RotaryScaling};
 pub use sampling::Sampling;
 pub use sequential::Sequential;
+pub use spectral_norm::SpectralNorm;
 pub use transformer::{TransformerDecoderLayer, TransformerEncoderLayer, TransformerOpts};
 pub use tree::Tree;

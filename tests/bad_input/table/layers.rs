@@ -23,6 +23,9 @@ pub fn run(tally: &mut Tally) {
     tally.all(&of_rows(), &inputs[..4]);
     tally.all(&of_sequences(), &inputs[..6]);
     tally.all(&of_types(), &inputs[4..7]);
+    let [_, row, _, number, whole, ..] = inputs;
+    let spectral = [on("SpectralNorm", |x| SpectralNorm::new(x.clone()).weight_normalized())];
+    tally.all(&spectral, &[row, number, whole]);
 }
 
 fn of_images() -> Vec<Op<Tensor>> {
