@@ -29,6 +29,8 @@ pub use crate::tensor::conv::{ConvOpts, ConvTransposeOpts, Padding};
 pub use crate::tensor::covariance::CovOpts;
 pub use crate::tensor::cross_entropy::{BinaryCrossEntropyOpts, CrossEntropyOpts, NllLossOpts};
 pub use crate::tensor::ctc::CtcLossOpts;
+#[cfg(feature = "linalg")]
+pub use crate::tensor::decomposition::ToleranceOpts;
 pub use crate::tensor::diagonal::DiagonalOpts;
 pub use crate::tensor::distance::PairwiseDistanceOpts;
 pub use crate::tensor::embedding::{BagMode, EmbeddingBagOpts};

@@ -23,7 +23,17 @@ impl CallSite {
         operands: &[&Tensor],
         body: impl FnOnce() -> Result<(Tensor, Tensor)>,
     ) -> (Tensor, Tensor) {
-        self.build_or(operands, body, |invalid| (invalid.clone(), invalid))
+        let [first, second] = self.build_array(operands, || body().map(|(first, second)| [first, second]));
+        (first, second)
+    }
+
+    /// As [`CallSite::build`] for several results; all are invalid if one is.
+    pub fn build_array<const N: usize>(
+        self,
+        operands: &[&Tensor],
+        body: impl FnOnce() -> Result<[Tensor; N]>,
+    ) -> [Tensor; N] {
+        self.build_or(operands, body, |invalid| std::array::from_fn(|_| invalid.clone()))
     }
 
     /// As [`CallSite::build`] for any number of results; an error is one invalid tensor.

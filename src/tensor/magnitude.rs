@@ -5,6 +5,8 @@ use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::axis::{AxisList, IntoAxes};
 use crate::tensor::compose::CallSite;
+#[cfg(feature = "linalg")]
+use crate::tensor::decomposition::singular_norm;
 use crate::tensor::lane::{kept, reduced};
 use crate::tensor::permute::in_order;
 use crate::tensor::reduce::{computing, extreme, nonempty, total};
@@ -33,6 +35,15 @@ pub enum MatrixNorm {
     MaxRow,
     /// Smallest sum of magnitudes along a row.
     MinRow,
+    /// Largest singular value, with the feature `linalg`; PyTorch's 2.
+    #[cfg(feature = "linalg")]
+    Spectral,
+    /// Smallest singular value, with the feature `linalg`; PyTorch's -2.
+    #[cfg(feature = "linalg")]
+    LeastSingular,
+    /// Sum of singular values, with the feature `linalg`; PyTorch's `"nuc"`.
+    #[cfg(feature = "linalg")]
+    Nuclear,
 }
 
 impl Tensor {
@@ -223,7 +234,8 @@ fn slope(site: CallSite, x: &Tensor, y: &Tensor, p: f64) -> Tensor {
     power(&site.alu(AluOp::Div, &[x, y]), p - 1.0)
 }
 
-fn matrix(site: CallSite, x: &Tensor, norm: MatrixNorm, axes: [i64; 2], keepdim: bool) -> Tensor {
+/// A norm of the matrices that two axes span.
+pub(crate) fn matrix(site: CallSite, x: &Tensor, norm: MatrixNorm, axes: [i64; 2], keepdim: bool) -> Tensor {
     site.build(&[x], || {
         let plane = in_order(site, x, &axes.into_axes())?;
         let (row, column) = (plane[0], plane[1]);
@@ -233,6 +245,12 @@ fn matrix(site: CallSite, x: &Tensor, norm: MatrixNorm, axes: [i64; 2], keepdim:
             MatrixNorm::MinColumn => sums(site, x, row, column, Monoid::Min)?,
             MatrixNorm::MaxRow => sums(site, x, column, row, Monoid::Max)?,
             MatrixNorm::MinRow => sums(site, x, column, row, Monoid::Min)?,
+            #[cfg(feature = "linalg")]
+            MatrixNorm::Spectral => singular_norm(site, x, (row, column), Monoid::Max)?,
+            #[cfg(feature = "linalg")]
+            MatrixNorm::LeastSingular => singular_norm(site, x, (row, column), Monoid::Min)?,
+            #[cfg(feature = "linalg")]
+            MatrixNorm::Nuclear => singular_norm(site, x, (row, column), Monoid::Sum)?,
         };
         Ok(if keepdim { site.reshape(&y, &kept(x, &plane)) } else { y })
     })

@@ -26,6 +26,8 @@ pub mod covariance;
 pub mod create;
 pub mod cross_entropy;
 pub mod ctc;
+#[cfg(feature = "linalg")]
+pub mod decomposition;
 mod device_mismatch;
 pub mod diagonal;
 pub mod distance;

@@ -3,6 +3,8 @@
 mod attention;
 mod contraction;
 mod convolution;
+#[cfg(feature = "linalg")]
+pub mod decomposition;
 pub mod gemm;
 pub mod memory;
 pub mod pool;

@@ -2,6 +2,8 @@
 //! that it does not take. All are errors that name the caller's line.
 
 mod axes;
+#[cfg(feature = "linalg")]
+mod decompositions;
 mod devices;
 mod judge;
 mod layers;
@@ -19,6 +21,8 @@ use judge::{Op, Tally, on, op};
 fn every_bad_input_is_an_error_of_the_callers_line() {
     let mut tally = Tally::default();
     axes::run(&mut tally);
+    #[cfg(feature = "linalg")]
+    decompositions::run(&mut tally);
     devices::run(&mut tally);
     layers::run(&mut tally);
     nothing::run(&mut tally);

@@ -1,6 +1,5 @@
 //! Reductions, scans and statistics.
 
-use kiln::Scalar;
 use kiln::opts::CovOpts;
 use kiln::opts::DiffOpts;
 use kiln::opts::MatrixNorm;
@@ -8,6 +7,7 @@ use kiln::opts::VarOpts;
 use kiln::opts::{Interpolation, QuantileOpts};
 use kiln::tensor::operand::OperandValue;
 use kiln::tensor::{AxisList, Tensor};
+use kiln::{Device, Scalar};
 
 use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, Stop, unsupported};
@@ -185,20 +185,39 @@ fn norm(c: &Call, p: f64) -> Outcome {
 }
 
 fn matrix_norm(c: &Call, ord: &Arg) -> Outcome {
-    let norm = match ord {
-        Arg::Text(name) if name == "fro" => MatrixNorm::Frobenius,
-        Arg::Number(ord) if ord.as_f64() == 1.0 => MatrixNorm::MaxColumn,
-        Arg::Number(ord) if ord.as_f64() == -1.0 => MatrixNorm::MinColumn,
-        Arg::Number(ord) if ord.as_f64() == f64::INFINITY => MatrixNorm::MaxRow,
-        Arg::Number(ord) if ord.as_f64() == f64::NEG_INFINITY => MatrixNorm::MinRow,
-        other => return unsupported("ord", format!("{other:?}, which needs singular values")),
+    let (norm, singular) = match ord {
+        Arg::Text(name) if name == "fro" => (MatrixNorm::Frobenius, false),
+        Arg::Number(ord) if ord.as_f64() == 1.0 => (MatrixNorm::MaxColumn, false),
+        Arg::Number(ord) if ord.as_f64() == -1.0 => (MatrixNorm::MinColumn, false),
+        Arg::Number(ord) if ord.as_f64() == f64::INFINITY => (MatrixNorm::MaxRow, false),
+        Arg::Number(ord) if ord.as_f64() == f64::NEG_INFINITY => (MatrixNorm::MinRow, false),
+        other => (singular_norm(other)?, true),
     };
-    let x = c.converted()?;
+    let given = c.converted()?;
+    // Singular values are computed on the CPU.
+    let x = if singular { given.to(Device::cpu()) } else { given.clone() };
     let axes = c.opt_ints("dim")?.unwrap_or(vec![-2, -1]);
     let Ok(axes) = <[i64; 2]>::try_from(axes.clone()) else {
         return Err(Stop::Inexpressible(format!("two axes, given {axes:?}")));
     };
-    one(if c.is("keepdim")? { x.matrix_norm_keepdim(norm, axes) } else { x.matrix_norm(norm, axes) })
+    let y = if c.is("keepdim")? { x.matrix_norm_keepdim(norm, axes) } else { x.matrix_norm(norm, axes) };
+    one(y.to(given.device()))
+}
+
+/// A norm by singular values.
+#[cfg(feature = "linalg")]
+fn singular_norm(ord: &Arg) -> Outcome<MatrixNorm> {
+    match ord {
+        Arg::Text(name) if name == "nuc" => Ok(MatrixNorm::Nuclear),
+        Arg::Number(ord) if ord.as_f64() == 2.0 => Ok(MatrixNorm::Spectral),
+        Arg::Number(ord) if ord.as_f64() == -2.0 => Ok(MatrixNorm::LeastSingular),
+        other => unsupported("ord", format!("{other:?}")),
+    }
+}
+
+#[cfg(not(feature = "linalg"))]
+fn singular_norm(ord: &Arg) -> Outcome<MatrixNorm> {
+    unsupported("ord", format!("{ord:?}, which needs the feature linalg"))
 }
 
 /// `linalg.norm`: of all elements without `ord`, else of a vector or a
