@@ -70,7 +70,7 @@ step "lints of every target and set of features, docs"
 # Sets that need few crates are checked in a folder of their own.
 lint_few() {
     export CARGO_TARGET_DIR="$PWD/target/few"
-    for features in "" cuda ndarray,safetensors; do
+    for features in "" cuda ndarray,safetensors npy gguf torch; do
         cargo clippy --quiet --lib --package kiln --no-default-features --features "$features" -- -D warnings
     done
     if rustup target list --installed 2>/dev/null | grep -qx wasm32-unknown-unknown; then

@@ -25,6 +25,8 @@ pub enum StateProblem {
         expected: &'static str,
         /// What it is.
         found: &'static str,
+        /// What opens it, if anything does.
+        door: Option<&'static str>,
     },
     /// A tensor that is needed and not there.
     Missing {
@@ -73,8 +75,9 @@ impl fmt::Display for StateProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StateProblem::File { path, message } => write!(f, "{path}: {message}"),
-            StateProblem::Format { path, expected, found } => {
-                write!(f, "{path}: expected {expected}, found {found}")
+            StateProblem::Format { path, expected, found, door } => {
+                write!(f, "{path}: expected {expected}, found {found}")?;
+                door.map_or(Ok(()), |door| write!(f, ", which is opened by {door}"))
             }
             StateProblem::Missing { name, expected: (dtype, shape), near } => {
                 write!(f, "{name}: expected {dtype}{shape}, found nothing")?;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::base::{DType, Device, Error, Result, Span, StateProblem};
+use crate::io::door::{self, failed, problem, wrong_kind};
 use crate::io::format;
 use crate::io::header::{Header, TensorInfo};
 use crate::io::item::StateItem;
@@ -14,16 +15,6 @@ use crate::io::magic;
 use crate::io::mapped::Mapped;
 use crate::io::state_dict::StateDict;
 use crate::tensor::Tensor;
-
-/// An error of a file.
-pub fn failed(path: &Path, message: impl ToString, span: Span) -> Error {
-    Error::File { path: path.display().to_string(), message: message.to_string(), span }
-}
-
-/// What is wrong with a file that was to be read.
-pub fn problem(path: &Path, message: impl ToString) -> StateProblem {
-    StateProblem::File { path: path.display().to_string(), message: message.to_string() }
-}
 
 /// The parts of a file that holds these tensors.
 ///
@@ -61,12 +52,9 @@ pub struct FileContent {
 /// What makes the names in it unknown.
 pub fn read(path: &Path, span: Span) -> Result<FileContent, Box<StateProblem>> {
     let unknown = |error: String| Box::new(problem(path, error));
-    if cfg!(target_endian = "big") {
-        return Err(unknown("the format is little-endian, and this machine is not".into()));
-    }
-    let map = Mapped::open(path).map_err(|error| unknown(error.to_string()))?;
+    let map = door::open(path)?;
     let (header, data) = Header::read(map.bytes()).map_err(|error| {
-        wrong_kind(path, "a safetensors file", map.bytes()).map_or_else(|| unknown(error), Box::new)
+        wrong_kind(path, magic::SAFETENSORS, map.bytes()).map_or_else(|| unknown(error), Box::new)
     })?;
     let mut content = FileContent { state: StateDict::new(), problems: Vec::new() };
     let (described, there) = (header.data_len(), map.bytes().len() - data);
@@ -81,13 +69,6 @@ pub fn read(path: &Path, span: Span) -> Result<FileContent, Box<StateProblem>> {
     }
     *content.state.metadata_mut() = header.metadata;
     Ok(content)
-}
-
-/// That a file is of another kind than `expected`, if that can be seen.
-pub fn wrong_kind(path: &Path, expected: &'static str, file: &[u8]) -> Option<StateProblem> {
-    let path = path.display().to_string();
-    let found = magic::kind(file).filter(|&found| found != expected)?;
-    Some(StateProblem::Format { path, expected, found })
 }
 
 /// Adds a tensor of a file, whose data begin at byte `data`.

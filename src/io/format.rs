@@ -2,6 +2,10 @@
 
 use crate::base::{DType, Shape};
 
+/// The longest header that the format's own library reads.
+#[cfg(feature = "mapped")]
+pub const LONGEST: usize = 100_000_000;
+
 /// Their names and bits, in the order of the format's own library: a file
 /// begins with the tensors of the last of them, so that all are aligned.
 const TYPES: [(&str, usize); 22] = [
@@ -55,25 +59,40 @@ pub fn position(name: &str) -> Option<usize> {
     TYPES.iter().position(|&(known, _)| known == name)
 }
 
-/// Fails unless a tensor of this type and shape is one that kiln can hold, and
-/// takes `bytes`. Of a type that the format does not know the size is not
-/// known either.
+/// Bytes of an element; `None` for types that the format does not know or that share bytes.
+#[cfg(any(feature = "npy", feature = "gguf", feature = "torch"))]
+pub fn size_of(name: &str) -> Option<usize> {
+    let bits = position(name).map(|position| TYPES[position].1);
+    bits.filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8)
+}
+
+/// Fails unless a tensor of this type and shape is one that kiln can hold.
+///
+/// # Errors
+/// What is wrong.
+pub fn check_size(name: &str, dims: &[usize]) -> Result<(), String> {
+    if dims.len() > Shape::MAX_RANK {
+        return Err(format!("expected at most {} axes, found {}", Shape::MAX_RANK, dims.len()));
+    }
+    let bits = position(name).map_or(8, |position| TYPES[position].1);
+    // An axis of no elements does not excuse the others: strides count them.
+    let volume = dims.iter().filter(|&&extent| extent > 0).try_fold(1u128, |n, &e| n.checked_mul(e as u128));
+    let most = isize::MAX as u128 * 8;
+    let takes = volume.and_then(|n| n.checked_mul(bits.max(8) as u128));
+    if takes.is_none_or(|takes| takes > most) {
+        return Err(format!("expected at most 2^63 - 1 bytes, found shape {}", Shape::new(dims)));
+    }
+    Ok(())
+}
+
+/// [`check_size`], and fails unless the tensor takes `bytes`. Of a type that the format does not know the
+/// size is not known either.
 ///
 /// # Errors
 /// What is wrong.
 pub fn check(name: &str, dims: &[usize], bytes: usize) -> Result<(), String> {
-    if dims.len() > Shape::MAX_RANK {
-        return Err(format!("expected at most {} axes, found {}", Shape::MAX_RANK, dims.len()));
-    }
-    let bits = position(name).map(|position| TYPES[position].1);
-    // An axis of no elements does not excuse the others: strides count them.
-    let volume = dims.iter().filter(|&&extent| extent > 0).try_fold(1u128, |n, &e| n.checked_mul(e as u128));
-    let most = isize::MAX as u128 * 8;
-    let takes = volume.and_then(|n| n.checked_mul(bits.unwrap_or(8).max(8) as u128));
-    if takes.is_none_or(|takes| takes > most) {
-        return Err(format!("expected at most 2^63 - 1 bytes, found shape {}", Shape::new(dims)));
-    }
-    let Some(bits) = bits else { return Ok(()) };
+    check_size(name, dims)?;
+    let Some(bits) = position(name).map(|position| TYPES[position].1) else { return Ok(()) };
     let takes = Shape::new(dims).numel() as u128 * bits as u128;
     if takes != bytes as u128 * 8 {
         let takes = takes.div_ceil(8);

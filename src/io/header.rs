@@ -5,15 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::io::format;
+use crate::io::format::{self, LONGEST};
 use crate::io::json::Json;
 use crate::io::state_dict::METADATA;
 
 /// Bytes of the header's length.
 const LENGTH: usize = 8;
-
-/// The longest header that the format's own library reads.
-pub const LONGEST: usize = 100_000_000;
 
 /// What a header says of a tensor.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,8 +7,9 @@ use serde_json::json;
 
 use crate::base::StateProblem;
 use crate::base::file::expect_file;
-use crate::io::file::{problem, wrong_kind};
+use crate::io::door::{problem, wrong_kind};
 use crate::io::json::Json;
+use crate::io::magic;
 
 /// The names in each file, by file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,7 +28,7 @@ impl ShardIndex {
         let unknown = |error: String| Box::new(problem(path, error));
         let text = expect_file(path).and_then(|()| std::fs::read(path));
         let text = text.map_err(|error| unknown(error.to_string()))?;
-        let other = || if text.starts_with(b"{") { None } else { wrong_kind(path, "a JSON file", &text) };
+        let other = || if text.starts_with(b"{") { None } else { wrong_kind(path, magic::JSON, &text) };
         let wrong = |error| other().map_or_else(|| unknown(error), Box::new);
         ShardIndex::parse(&text).map_err(wrong)
     }

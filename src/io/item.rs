@@ -1,8 +1,11 @@
 //! What a state holds under one name.
 
+#[cfg(any(feature = "safetensors", feature = "npy", feature = "gguf"))]
 use std::borrow::Cow;
 
-use crate::base::{DType, Result, Shape, Span};
+use crate::base::{DType, Shape};
+#[cfg(any(feature = "safetensors", feature = "npy", feature = "gguf"))]
+use crate::base::{Result, Span};
 use crate::io::format;
 use crate::io::raw::RawTensor;
 use crate::io::state_dict::StateDict;
@@ -53,6 +56,7 @@ impl<'a> StateItem<'a> {
         }
     }
     /// How many bytes it takes.
+    #[cfg(feature = "safetensors")]
     pub fn bytes(&self) -> usize {
         match self.value {
             TensorData::Tensor(tensor) => tensor.numel() * tensor.dtype().size(),
@@ -63,6 +67,7 @@ impl<'a> StateItem<'a> {
     ///
     /// # Errors
     /// What computing the tensor says.
+    #[cfg(any(feature = "safetensors", feature = "npy", feature = "gguf"))]
     pub fn read(&self, call: &'static str, span: Span) -> Result<Cow<'a, [u8]>> {
         match self.value {
             TensorData::Tensor(tensor) => tensor.read(call, span).map(Cow::Owned),

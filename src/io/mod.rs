@@ -10,6 +10,10 @@
 //! how they differ: names that change, tensors that are transposed, split, joined or shared, types that are
 //! converted. What was loaded is told by a [`LoadReport`].
 //!
+//! Files of other formats open as a [`StateDict`] too, each by a feature of its own: `StateDict::open_npz`
+//! and `Tensor::open_npy` (`npy`), `StateDict::open_gguf` (`gguf`), `StateDict::open_torch` (`torch`). A
+//! module takes it by [`ModuleExt::load_state_dict_with`](crate::nn::ModuleExt::load_state_dict_with).
+//!
 //! ```
 //! use kiln::nn::{Linear, ModuleExt};
 //! use kiln::optim::{Adam, AdamOpts, Optimizer};
@@ -29,12 +33,16 @@
 //! # }
 //! ```
 
+#[cfg(feature = "mapped")]
+mod door;
 #[cfg(feature = "safetensors")]
 mod file;
 mod format;
 #[cfg(feature = "safetensors")]
 mod generation;
 mod generator;
+#[cfg(feature = "gguf")]
+pub mod gguf;
 #[cfg(feature = "safetensors")]
 mod header;
 #[cfg(feature = "safetensors")]
@@ -43,14 +51,22 @@ mod item;
 #[cfg(feature = "safetensors")]
 mod json;
 mod load;
-#[cfg(feature = "safetensors")]
+#[cfg(feature = "mapped")]
 mod magic;
-#[cfg(feature = "safetensors")]
+#[cfg(feature = "mapped")]
 mod mapped;
+#[cfg(feature = "npy")]
+mod npy;
+#[cfg(any(feature = "npy", feature = "gguf", feature = "torch"))]
+mod placed;
 mod raw;
 #[cfg(feature = "safetensors")]
 mod shards;
 mod state_dict;
+#[cfg(feature = "torch")]
+mod torch;
+#[cfg(any(feature = "npy", feature = "torch"))]
+mod zip;
 
 pub use load::{Conversion, LoadOpts, LoadReport};
 pub(crate) use load::{Source, load};

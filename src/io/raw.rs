@@ -8,6 +8,8 @@ use half::f16;
 
 use crate::base::{DType, Device, Element, Result, Shape};
 use crate::io::format;
+#[cfg(feature = "gguf")]
+use crate::io::gguf::BlockFormat;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 
@@ -65,7 +67,8 @@ impl RawTensor {
     }
 
     /// The same values as a tensor in host memory: `I8`, `I16` and `U16` as
-    /// `I32`, `U64` as `I64`, `F8_E4M3` and `F8_E5M2` as `F16`, all exactly.
+    /// `I32`, `U64` as `I64`, `F8_E4M3` and `F8_E5M2` as `F16`, all exactly;
+    /// with the feature `gguf`, its blocks as `F32`.
     /// Invalid for other types, and for a `U64` above the largest `I64`.
     #[track_caller]
     pub fn to_tensor(&self) -> Tensor {
@@ -86,6 +89,10 @@ impl RawTensor {
             "F8_E4M3" => self.each(|[byte]| e4m3(byte)),
             // The upper half of an F16.
             "F8_E5M2" => self.each(|[byte]| f16::from_bits(u16::from(byte) << 8)),
+            #[cfg(feature = "gguf")]
+            packed if let Some(format) = BlockFormat::of(packed) => {
+                Tensor::from_vec(format.decode(self.bytes()), self.shape.clone(), Device::cpu())
+            }
             other => site.invalid("one of I8, I16, U16, U64, F8_E4M3, F8_E5M2", other, &[]),
         }
     }
@@ -96,6 +103,8 @@ impl RawTensor {
             "I8" | "I16" | "U16" => Some(DType::I32),
             "U64" => Some(DType::I64),
             "F8_E4M3" | "F8_E5M2" => Some(DType::F16),
+            #[cfg(feature = "gguf")]
+            packed if BlockFormat::of(packed).is_some() => Some(DType::F32),
             _ => None,
         }
     }

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use crate::base::file::{Durability, replace};
 use crate::base::{Error, Result, Span, StateProblem};
-use crate::io::file::{self, failed, problem};
+use crate::io::door::{failed, problem, wrong};
+use crate::io::file;
 use crate::io::generation::{Generation, stem_of};
 use crate::io::index::ShardIndex;
 use crate::io::item::StateItem;
@@ -124,10 +125,6 @@ fn split<'a>(items: &[StateItem<'a>], most: usize) -> Vec<Vec<StateItem<'a>>> {
         }
     }
     shards
-}
-
-fn wrong(path: &Path, problems: Vec<StateProblem>, span: Span) -> Error {
-    Error::State { from: path.display().to_string(), problems: problems.into(), span }
 }
 
 /// Reads what can be read of a file, or of an index and its files.

@@ -4,10 +4,18 @@
 #![cfg(feature = "safetensors")]
 
 mod damaged;
+#[cfg(feature = "gguf")]
+mod gguf;
 mod load;
+#[cfg(all(feature = "gguf", feature = "npy", feature = "torch"))]
+mod mutated;
+#[cfg(feature = "npy")]
+mod npy;
 mod raw;
 mod replaced;
 mod sharded;
+#[cfg(feature = "torch")]
+mod torch;
 mod wrong_kind;
 
 use std::fs;

@@ -20,11 +20,7 @@ fn a_file_of_another_kind_says_which() {
         ("m.npy", b"\x93NUMPY\x01\0v\0{'descr'", "a NumPy array (.npy)"),
         ("m.h5", b"\x89HDF\r\n\x1a\n\0\0\0\0", "an HDF5 file"),
         ("lfs", b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
-        (
-            "index",
-            b"{\"weight_map\": {}}",
-            "a JSON file, which is read as an index if its name ends in .json",
-        ),
+        ("index", b"{\"weight_map\": {}}", "a JSON file"),
     ];
     for (name, content, kind) in files {
         let problem =
@@ -34,6 +30,18 @@ fn a_file_of_another_kind_says_which() {
         if name != "index" {
             refused(&folder.put("m.json", content), &format!("expected a JSON file, found {kind}"));
         }
+    }
+    // And what opens it.
+    let doors = [
+        ("m.gguf", "which is opened by StateDict::open_gguf (feature `gguf`)"),
+        ("m.npy", "which is opened by Tensor::open_npy (feature `npy`)"),
+        ("m.npz", "which is opened by StateDict::open_npz (feature `npy`)"),
+        ("m.pt", "which is opened by StateDict::open_torch (feature `torch`)"),
+        ("m.pth", "whose torch.save writes one for StateDict::open_torch"),
+        ("index", "which is opened by StateDict::open (feature `safetensors`) if its name ends in .json"),
+    ];
+    for (name, door) in doors {
+        refused(&folder.file(name), door);
     }
     state(1).save(folder.file("m.json")).unwrap();
     refused(&folder.file("m.json"), "expected a JSON file, found a safetensors file");

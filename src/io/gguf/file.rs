@@ -1,0 +1,210 @@
+//! A GGUF file: its metadata and its tensors.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::file::{Durability, replace};
+use crate::base::{DType, Result, Span};
+use crate::io::door::{failed, read_file};
+use crate::io::gguf::block::BlockFormat;
+use crate::io::gguf::header::{Header, TensorInfo};
+use crate::io::gguf::value::GgufValue;
+use crate::io::item::StateItem;
+use crate::io::magic;
+use crate::io::mapped::Mapped;
+use crate::io::placed::Placed;
+use crate::io::raw::RawTensor;
+use crate::io::state_dict::StateDict;
+use crate::tensor::Tensor;
+use crate::tensor::compose::CallSite;
+
+/// The numbers and names of formats of plain numbers; those of blocks are [`BlockFormat`]s.
+const PLAIN: [(u32, &str); 8] =
+    [(0, "F32"), (1, "F16"), (24, "I8"), (25, "I16"), (26, "I32"), (27, "I64"), (28, "F64"), (30, "BF16")];
+
+/// A GGUF file: metadata by name, and tensors.
+#[derive(Clone, Debug, Default)]
+pub struct Gguf {
+    metadata: Vec<(String, GgufValue)>,
+    state: StateDict,
+}
+
+impl Gguf {
+    /// Without anything.
+    pub fn new() -> Gguf {
+        Gguf::default()
+    }
+
+    /// Opens a file of version 2 or 3. Its tensors are mapped into memory. Those of formats that are not
+    /// known are raw, of the type `GGML_` and the format's number.
+    ///
+    /// # Errors
+    /// [`Error::State`](crate::Error::State) with what is wrong with the file.
+    #[track_caller]
+    pub fn open(path: impl AsRef<Path>) -> Result<Gguf> {
+        let (path, span) = (path.as_ref(), Span::caller());
+        read_file(path, magic::GGUF, span, |map| {
+            let header = Header::read(map.bytes())?;
+            let mut state = StateDict::new();
+            for (number, info) in header.tensors.iter().enumerate() {
+                let next = following(&header.tensors, number);
+                add(&mut state, map, &header, info, next, span)
+                    .map_err(|error| format!("{}: {error}", info.name))?;
+            }
+            let text = header.metadata.iter().map(|(key, value)| (key.clone(), value.to_string()));
+            state.metadata_mut().extend(text);
+            Ok(Gguf { metadata: header.metadata, state })
+        })
+    }
+
+    /// Names and values of the metadata, in the order of the file.
+    pub fn metadata(&self) -> impl Iterator<Item = (&str, &GgufValue)> {
+        self.metadata.iter().map(|(key, value)| (key.as_str(), value))
+    }
+    /// The value of a name.
+    pub fn get(&self, key: &str) -> Option<&GgufValue> {
+        self.metadata.iter().find(|(known, _)| known == key).map(|(_, value)| value)
+    }
+    /// Sets the value of a name.
+    pub fn set(&mut self, key: &str, value: GgufValue) {
+        self.metadata.retain(|(known, _)| known != key);
+        self.metadata.push((key.into(), value));
+    }
+
+    /// The tensors; those in blocks are raw. Its metadata are those of the file as text.
+    pub fn state(&self) -> &StateDict {
+        &self.state
+    }
+    /// The same, without the file's typed metadata.
+    pub fn into_state(self) -> StateDict {
+        self.state
+    }
+
+    /// Adds a tensor of plain numbers, in its own type.
+    ///
+    /// # Errors
+    /// The error recorded in the tensor, or a name that is there.
+    pub fn insert(&mut self, name: &str, tensor: &Tensor) -> Result<()> {
+        self.state.insert(name, tensor)
+    }
+
+    /// Adds a tensor as blocks: `Q8_0` or `Q4_0`.
+    ///
+    /// # Errors
+    /// Those of computing the tensor; rows that are no whole blocks; a format that is only read; a name
+    /// that is there.
+    #[track_caller]
+    pub fn insert_packed(&mut self, name: &str, tensor: &Tensor, format: BlockFormat) -> Result<()> {
+        let site = CallSite::here("insert_packed");
+        let numbers = site.cast(tensor, DType::F32).to_vec::<f32>()?;
+        let shape = tensor.shape();
+        let row = shape.last().copied().unwrap_or(1);
+        let blocks = format.encode(&numbers).filter(|_| row.is_multiple_of(format.block_len()));
+        let Some(blocks) = blocks else {
+            let expected = format!("Q8_0 or Q4_0, and rows of whole blocks of {}", format.block_len());
+            return Err(site.error(expected, format!("{} of {}", format.name(), shape), &[]));
+        };
+        let range = 0..blocks.len();
+        self.state.insert_raw(name, &RawTensor::within(format.name(), shape, Arc::new(blocks), range))
+    }
+
+    /// Writes a file of version 3, as [`StateDict::save`](crate::StateDict::save) does.
+    ///
+    /// # Errors
+    /// What computing the tensors says; types that the format does not have (`U8`, `U32`, `Bool`); lists
+    /// of several types; those of the file system.
+    #[track_caller]
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let (path, span) = (path.as_ref(), Span::caller());
+        let parts = self.parts(path, span)?;
+        let parts: Vec<&[u8]> = parts.iter().map(Cow::as_ref).collect();
+        replace(path, &parts, Durability::Synced).map_err(|error| failed(path, error, span))
+    }
+
+    fn parts(&self, path: &Path, span: Span) -> Result<Vec<Cow<'_, [u8]>>> {
+        let wrong = |error: String| failed(path, error, span);
+        let mut header = Header { metadata: self.metadata.clone(), ..Header::default() };
+        let alignment = header.alignment().map_err(wrong)?;
+        let mut data = Vec::new();
+        let mut offset = 0;
+        for item in StateItem::all(&self.state) {
+            let format = id_of(item.dtype())
+                .ok_or_else(|| wrong(format!("{}: the format has no {}", item.name, item.dtype())))?;
+            let dims = item.shape().to_vec();
+            header.tensors.push(TensorInfo { name: item.name.into(), dims, format, offset });
+            let bytes = item.read("save", span)?;
+            let padding = bytes.len().next_multiple_of(alignment) - bytes.len();
+            offset += bytes.len() + padding;
+            data.extend([bytes, Cow::Owned(vec![0; padding])]);
+        }
+        let header = header.to_bytes().map_err(wrong)?;
+        Ok(std::iter::once(Cow::Owned(header)).chain(data).collect())
+    }
+}
+
+fn id_of(dtype: &str) -> Option<u32> {
+    let plain = PLAIN.iter().find(|(_, name)| *name == dtype).map(|&(id, _)| id);
+    plain.or_else(|| BlockFormat::of(dtype).map(BlockFormat::id))
+}
+
+/// Where the data of the tensor after a tensor begin; `None` for the last one.
+fn following(tensors: &[TensorInfo], number: usize) -> Option<usize> {
+    tensors.get(number + 1).map(|next| next.offset).filter(|&next| next >= tensors[number].offset)
+}
+
+/// Adds a tensor of a file. Of a format that is not known, its data are all before `next`.
+fn add(
+    state: &mut StateDict,
+    map: &Mapped,
+    header: &Header,
+    info: &TensorInfo,
+    next: Option<usize>,
+    span: Span,
+) -> Result<(), String> {
+    let start = header.data.checked_add(info.offset).ok_or("it begins behind every byte")?;
+    if let Some(&(_, dtype)) = PLAIN.iter().find(|(id, _)| *id == info.format) {
+        let placed = Placed {
+            name: &info.name,
+            dtype,
+            dims: &info.dims,
+            strides: None,
+            start,
+            end: map.bytes().len(),
+        };
+        return placed.insert(state, map, span);
+    }
+    let (dtype, end) = match BlockFormat::of_id(info.format) {
+        Some(format) => (format.name().to_string(), start.checked_add(block_bytes(format, info)?)),
+        None => (
+            format!("GGML_{}", info.format),
+            next.map_or(Some(map.bytes().len()), |n| n.checked_add(header.data)),
+        ),
+    };
+    let there = end.filter(|&end| start <= end && end <= map.bytes().len());
+    let end = there.ok_or_else(|| format!("its data end behind the file of {} bytes", map.bytes().len()))?;
+    crate::io::format::check(&dtype, &info.dims, end - start)?;
+    state.insert_raw(&info.name, &map.raw(start, end, &dtype, &info.dims)).map_err(|error| error.to_string())
+}
+
+fn block_bytes(format: BlockFormat, info: &TensorInfo) -> Result<usize, String> {
+    let row = info.dims.last().copied().unwrap_or(1);
+    let whole = row.is_multiple_of(format.block_len());
+    let numel = info.dims.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent)).filter(|_| whole);
+    let bytes = numel.and_then(|numel| format.bytes_of(numel));
+    bytes.ok_or_else(|| {
+        format!("expected rows of whole blocks of {}, found {:?}", format.block_len(), info.dims)
+    })
+}
+
+impl StateDict {
+    /// The tensors of a GGUF file: [`Gguf::open`] without the types of its metadata. Those in blocks are
+    /// raw; [`LoadOpts::convert`](crate::LoadOpts::convert) loads them.
+    ///
+    /// # Errors
+    /// As [`Gguf::open`].
+    #[track_caller]
+    pub fn open_gguf(path: impl AsRef<Path>) -> Result<StateDict> {
+        Gguf::open(path).map(Gguf::into_state)
+    }
+}
