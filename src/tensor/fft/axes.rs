@@ -55,7 +55,7 @@ impl Call<'_> {
         for &axis in &axes {
             let number = self.site.axis_number(x, axis)?;
             if known.contains(&number) {
-                return Err(self.site.error("different axes", format!("axis {axis} twice"), &[x]));
+                return Err(self.site.error("distinct axes", format!("axis {axis} twice"), &[x]));
             }
             known.push(number);
         }
@@ -126,7 +126,10 @@ fn plane(mut opts: FftnOpts) -> FftnOpts {
 
 /// Methods from these operands, along all axes and along the last two.
 macro_rules! transforms {
-    ($($of:ident: $(#[doc = $doc:literal])+ $name:ident $method:ident $direction:ident $result:ty, $opts:expr;)*) => {$(
+    ($(
+        $of:ident: $(#[doc = $doc:literal])+
+        $name:ident $method:ident $direction:ident $result:ty, $opts:expr;
+    )*) => {$(
         impl $of {
             $(#[doc = $doc])+
             #[track_caller]

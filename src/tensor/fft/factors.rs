@@ -13,8 +13,8 @@ pub(super) fn is_direct(n: usize) -> bool {
     n <= DIRECT || n <= LARGEST_PRIME && smallest_prime(n) == n
 }
 
-/// The factors of a length, in the order in which they are transformed: few and of about one size. A factor that
-/// is not direct is a prime.
+/// The factors of a length, in the order in which they are transformed: few and of about one size. One that is
+/// not direct is a prime.
 pub(super) fn factors(n: usize) -> Vec<usize> {
     let mut rest = n;
     let mut found = Vec::new();

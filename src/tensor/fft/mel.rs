@@ -3,6 +3,7 @@
 use crate::base::{DType, Result, Shape};
 use crate::tensor::compose::CallSite;
 use crate::tensor::create::from_data;
+use crate::tensor::fft::rows::few_enough;
 use crate::tensor::options::options;
 use crate::tensor::{Place, Tensor};
 
@@ -104,6 +105,7 @@ pub fn mel_filters(bins: usize, mels: usize, rate: f64, opts: MelOpts, place: im
 }
 
 fn filters(site: CallSite, bins: usize, mels: usize, rate: f64, opts: &MelOpts) -> Result<Vec<f64>> {
+    few_enough(site, bins.saturating_mul(mels).max(bins).max(mels))?;
     let MelOpts { f_min, f_max, scale, equal_area } = *opts;
     let f_max = f_max.unwrap_or(rate / 2.0);
     if !(rate > 0.0 && rate.is_finite() && 0.0 <= f_min && f_min < f_max && f_max.is_finite()) {

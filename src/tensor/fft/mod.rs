@@ -1,7 +1,7 @@
 //! Fourier transforms of any length, on every device.
 //!
-//! The names and conventions are those of `torch.fft`: methods of [`Tensor`] and [`Complex`] named `fft`, `rfft`
-//! and so on, and their options. Transforms are ordinary operations of the graph: products with small
+//! The names and conventions are those of `torch.fft`: methods of [`Tensor`] and [`Complex`] named `fft`,
+//! `rfft` and so on, and their options. Transforms are ordinary operations of the graph: products with small
 //! matrices and multiplications by roots of unity, so they fuse with what is around them, and gradients are
 //! the transforms the other way.
 //!

@@ -80,8 +80,8 @@ impl Tensor {
 impl Complex {
     /// The inverse of [`Tensor::rfft`]: the real numbers of which this is the first half of the spectrum.
     ///
-    /// `[.., m]` gives `[.., n]`; without [`FftOpts::n`], of `2 (m - 1)` points, so an odd number of points has
-    /// to be told. The imaginary part at frequency 0, and at the middle of an even number, does not count.
+    /// `[.., m]` gives `[.., n]`; without [`FftOpts::n`], `2 (m - 1)` points, so an odd number of points has to
+    /// be told. The imaginary part at frequency 0, and at the middle of an even number, does not count.
     /// PyTorch: `torch.fft.irfft`.
     ///
     /// # Examples

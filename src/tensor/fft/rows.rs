@@ -24,13 +24,14 @@ impl Rows {
     /// The lines of `x` along an axis, of its extent or of `n` points.
     ///
     /// # Errors
-    /// An axis out of range, or no points.
+    /// An axis out of range; no points, or more than there are tables for.
     pub fn of(site: CallSite, x: &Tensor, axis: i64, n: Option<usize>) -> Result<Rows> {
         let axis = site.axis_number(x, axis)?;
         let n = n.unwrap_or(x.shape()[axis]);
         if n == 0 {
             return Err(site.error("at least one point", "0 points", &[x]));
         }
+        few_enough(site, n)?;
         Ok(Rows { axis, others: without(&x.shape(), axis), n })
     }
 
@@ -68,6 +69,17 @@ impl Rows {
         let part = |part: usize| self.tensor(site, &site.select_index(z, 1, part));
         Complex { re: part(0), im: part(1) }
     }
+}
+
+/// The most points of a transform, or values of a table: they are computed on the host.
+const MOST_POINTS: usize = 1 << 28;
+
+/// Fails for more points than there are tables for.
+pub(super) fn few_enough(site: CallSite, points: usize) -> Result<()> {
+    if points <= MOST_POINTS {
+        return Ok(());
+    }
+    Err(site.error(format!("at most {MOST_POINTS} points"), points.to_string(), &[]))
 }
 
 /// The last axis cut or continued with zeros.

@@ -64,11 +64,11 @@ impl Tensor {
 }
 
 impl Complex {
-    /// The inverse of [`Tensor::stft`] with the same options: `[.., n_fft / 2 + 1, frames]` gives `[.., time]`.
+    /// The inverse of [`Tensor::stft`] with the same options: `[.., bins, frames]` gives `[.., time]`.
     ///
-    /// The frames times the window are added where they overlap, over the sum of the windows' squares (Griffin
-    /// and Lim, "Signal estimation from modified short-time Fourier transform", 1984), which is the signal
-    /// nearest to the frames. A sample that no window reaches is 0, where PyTorch refuses. PyTorch:
+    /// The frames times the window are added where they overlap, over the sum of the windows' squares, which
+    /// is the signal nearest to the frames (Griffin and Lim, "Signal estimation from modified short-time
+    /// Fourier transform", 1984). A sample that no window reaches is 0, where PyTorch refuses. PyTorch:
     /// `torch.istft`.
     ///
     /// # Examples

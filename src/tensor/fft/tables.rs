@@ -50,7 +50,7 @@ impl Tables<'_> {
         })
     }
 
-    /// The factors between a pass over `r` points and the rest of `m`: `e^(2 pi i k j / (r m))` in `[r, 1, m]`.
+    /// The factors between a pass over `r` points and the other `m`: `e^(2 pi i k j / (r m))`, `[r, 1, m]`.
     pub fn twiddles(self, r: usize, m: usize, direction: Direction) -> Result<Factors> {
         let sign = direction.sign();
         self.factors("twiddles", [r, m, direction as usize], [r, m], || {
@@ -79,7 +79,7 @@ impl Tables<'_> {
         })
     }
 
-    /// The real and imaginary parts of `e^(-2 pi i k / n)` for half a turn, ends included: `[1, 1, n / 2 + 1]` each.
+    /// The parts of `e^(-2 pi i k / n)` for half a turn, ends included: `[1, 1, n / 2 + 1]` each.
     pub fn half_turn(self, n: usize) -> Result<[Tensor; 2]> {
         let points = n / 2 + 1;
         let both = self.constant("half_turn", [n, 0, 0], &[2, 1, points], || {

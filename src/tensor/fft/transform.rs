@@ -3,9 +3,9 @@
 //! A length `r m` is `r` points apart by `m` at a time: a product with the matrix of `r` points, a
 //! multiplication by roots of unity, and the transform of the `m` that are left (Cooley and Tukey, "An
 //! algorithm for the machine calculation of complex Fourier series", 1965). Each pass puts its frequencies
-//! before those found so far, so the results come out in order (the autosort of Stockham). A large prime becomes a
-//! convolution with a chirp, which is a product of transforms of a length that has factors (Bluestein, "A
-//! linear filtering approach to the computation of the discrete Fourier transform", 1970).
+//! before those found so far, so the results come out in order (the autosort of Stockham). A large prime
+//! becomes a convolution with a chirp, which is a product of transforms of a length that has factors
+//! (Bluestein, "A linear filtering approach to the computation of the discrete Fourier transform", 1970).
 
 use crate::base::{Precision, Result};
 use crate::ir::PadAxis;

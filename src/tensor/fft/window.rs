@@ -5,6 +5,7 @@ use std::f64::consts::{PI, TAU};
 use crate::base::{DType, Error, Shape};
 use crate::tensor::compose::CallSite;
 use crate::tensor::create::from_data;
+use crate::tensor::fft::rows::few_enough;
 use crate::tensor::{Place, Tensor};
 
 /// A bell of a number of points, 1 at its middle, computed in `f64` and rounded once.
@@ -87,6 +88,7 @@ impl Window {
                 return Err(site.error("a floating-point type", dtype.to_string(), &[]));
             }
             self.check(site)?;
+            few_enough(site, n)?;
             if place.device().is_meta() {
                 return Ok(Tensor::empty([n], place));
             }
