@@ -175,6 +175,8 @@ fn an_error_names_the_operation_that_was_called() {
         let far = Tensor::from_slice(&[0i64, 9], [2], d);
         let x = Tensor::arange(0.0, 6.0, 1.0, d).reshape([2, 3]);
         let all = Tensor::from_slice(&[true; 6], [2, 3], d);
+        let wide = Tensor::from_slice(&[0i64, 9, 1], [3], d);
+        let (logs, four) = (Tensor::zeros([4, 1, 3], d), Tensor::from_slice(&[4i64], [1], d));
         let programs = [
             ("quantile", x.quantile(Tensor::from_slice(&[0.5f32, 2.0], [2], d), .., Default::default())),
             ("masked_scatter", x.masked_scatter(&all, &Tensor::ones([2], d))),
@@ -186,11 +188,26 @@ fn an_error_names_the_operation_that_was_called() {
             ("take", x.take(&far)),
             ("scatter_add", x.scatter_add(1, &far.unsqueeze(0), Tensor::ones([1, 2], d))),
             ("index_add", x.index_add(1, &far, &Tensor::ones([2, 2], d), 1.0)),
+            ("ctc_loss", logs.ctc_loss(&wide.unsqueeze(0), &four, &(&four - 1), Default::default())),
+            ("index_select", fori_loop(2, &[x.clone()], |_, c| vec![c[0].index_select(1, &wide)]).remove(0)),
         ];
         for (name, y) in programs {
             let error = y.to_vec::<f32>().map(drop).expect_err(name);
             let Error::IndexOutOfRange { op, .. } = &error else { panic!("{name} on {d}: {error}") };
             assert_eq!(*op, name, "on {d}: {error}");
         }
+    }
+}
+
+/// Loops of one body share a plan, whichever was first.
+#[test]
+fn an_index_inside_of_a_loop_names_the_line_of_its_own() {
+    let (x, far) = (Tensor::arange(0.0, 3.0, 1.0, ()), Tensor::from([0i64, 9, 1]));
+    let first = fori_loop(2, &[x.clone()], |_, c| vec![c[0].index_select(0, &far)]).remove(0);
+    let (second, line) = (fori_loop(3, &[x], |_, c| vec![c[0].index_select(0, &far)]).remove(0), line!());
+    for (y, line) in [(first, line - 1), (second, line)] {
+        let error = y.to_vec::<f32>().expect_err("an index out of range");
+        let Error::IndexOutOfRange { op: "index_select", span, .. } = &error else { panic!("{error}") };
+        assert_eq!((span.file(), span.line()), (file!(), line), "{error}");
     }
 }

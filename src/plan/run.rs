@@ -1,12 +1,13 @@
 //! Execution of a plan.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::config::config;
 use crate::base::{Device, OpName, Result, Shape, Span};
+use crate::ir::collect::collect;
 use crate::ir::oracle::Value;
 use crate::ir::{DeviceBuffer, Layout, Leaf, NodeId, Op, Type};
 use crate::plan::build::{CompiledPlan, CompiledStep, Plan};
@@ -365,6 +366,9 @@ impl<'a> Execution<'a> {
             step.inputs[spec.carries..spec.carries + spec.stacked].iter().map(|&id| self.leaf(id)).collect();
         let invariants: Vec<Leaf> =
             step.inputs[spec.carries + spec.stacked..].iter().map(|&id| self.leaf(id)).collect();
+        // As this loop has them: the plan may be another's.
+        let collected = OnceCell::new();
+        let call = |id| body.call(collected.get_or_init(|| collect(&spec.body.results).ok()).as_ref()?, id);
         for trip in 0..spec.trips {
             let slice = if spec.reverse { spec.trips - 1 - trip } else { trip };
             let number = Arc::new(backend.upload(&(slice as i64).to_ne_bytes())?);
@@ -373,7 +377,7 @@ impl<'a> Execution<'a> {
             leaves.append(&mut carries);
             leaves.extend(stacked.iter().map(|leaf| slice_of(leaf, slice)));
             leaves.extend(invariants.iter().cloned());
-            let mut results = run(self.context, body, &leaves, self.scalars, &|_| None)?;
+            let mut results = run(self.context, body, &leaves, self.scalars, &call)?;
             for &output in &step.outputs {
                 let result = result_number(graph, output);
                 if result >= spec.carries {
