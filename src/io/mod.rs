@@ -45,6 +45,7 @@ mod generator;
 pub mod gguf;
 #[cfg(feature = "safetensors")]
 mod header;
+mod hub;
 #[cfg(feature = "safetensors")]
 mod index;
 mod item;
@@ -68,6 +69,7 @@ mod torch;
 #[cfg(any(feature = "npy", feature = "torch"))]
 mod zip;
 
+pub use hub::hub_file;
 pub use load::{Conversion, LoadOpts, LoadReport};
 pub(crate) use load::{Source, load};
 pub use raw::RawTensor;

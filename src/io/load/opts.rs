@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::{Device, Error, Result, Span};
 use crate::io::load::names::Pattern;
+use crate::tensor::Tensor;
 
 /// How to load a state whose names, shapes or types are not the module's, for
 /// [`ModuleExt::load_with`](crate::nn::ModuleExt::load_with) and
@@ -51,6 +52,7 @@ pub struct LoadOpts {
     pub(super) place: Option<Arc<dyn Fn(&str) -> Device + Send + Sync>>,
     pub(super) renames: Vec<Rename>,
     pub(super) transposed: Vec<Pattern>,
+    pub(super) transforms: Vec<(Pattern, Transform)>,
     pub(super) ignored: Vec<Pattern>,
     pub(super) split: Vec<Pieces>,
     pub(super) joined: Vec<Pieces>,
@@ -62,6 +64,16 @@ pub struct LoadOpts {
 pub(super) enum Rename {
     Pattern(Pattern, Pattern),
     By(Arc<dyn Fn(&str) -> String + Send + Sync>),
+}
+
+/// What a tensor of a file becomes.
+#[derive(Clone)]
+pub(super) struct Transform(pub Arc<dyn Fn(&Tensor) -> Tensor + Send + Sync>);
+
+impl fmt::Debug for Transform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Transform")
+    }
 }
 
 /// One tensor and those it is made of, along an axis.
@@ -88,6 +100,7 @@ impl Default for LoadOpts {
             place: None,
             renames: Vec::new(),
             transposed: Vec::new(),
+            transforms: Vec::new(),
             ignored: Vec::new(),
             split: Vec::new(),
             joined: Vec::new(),
@@ -201,6 +214,38 @@ impl LoadOpts {
     #[must_use]
     pub fn transpose(mut self, pattern: &str) -> Self {
         self.transposed.push(Pattern::new(pattern));
+        self
+    }
+    /// The module has what `transform` makes of these tensors, behind any `transpose` and before any `split`
+    /// or `join`: rows in another order, an axis more, a sign. It is also called with tensors on the meta
+    /// device, for the shape of what it makes.
+    ///
+    /// # Examples
+    /// GGUF files of llama models have the rows of queries and keys so that the two numbers that are rotated
+    /// together are neighbours; PyTorch's have them half a head apart.
+    /// ```
+    /// use kiln::nn::{Linear, ModuleExt};
+    /// use kiln::prelude::*;
+    /// use kiln::{LoadOpts, StateDict};
+    /// let (heads, half) = (1, 2);
+    /// let halves = move |w: &Tensor| {
+    ///     w.reshape([heads, half, 2, -1]).transpose(1, 2).reshape([heads * half * 2, -1])
+    /// };
+    /// let mut file = StateDict::new();
+    /// file.insert("blk.0.attn_q.weight", &Tensor::from([[0f32], [1.0], [2.0], [3.0]]))?;
+    /// let query = Linear::without_bias(1, 4, ());
+    /// let opts = LoadOpts::default().strip_prefix("blk.0.attn_q").transform("weight", halves);
+    /// query.load_state_dict_with(&file, opts)?;
+    /// assert_eq!(query.weight.get().to_vec::<f32>()?, [0.0, 2.0, 1.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[must_use]
+    pub fn transform(
+        mut self,
+        pattern: &str,
+        transform: impl Fn(&Tensor) -> Tensor + Send + Sync + 'static,
+    ) -> Self {
+        self.transforms.push((Pattern::new(pattern), Transform(Arc::new(transform))));
         self
     }
     /// The file has one tensor `whole`, and the module its `parts` along `axis`, as long as the module

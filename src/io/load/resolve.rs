@@ -47,6 +47,7 @@ struct Search<'a> {
     unread: BTreeSet<String>,
     /// Names of the state that are taken by something.
     used: BTreeSet<&'a str>,
+    site: CallSite,
 }
 
 /// The tensors for the targets, each on its device, and what was found. There is none where the
@@ -60,14 +61,16 @@ pub(crate) fn load(
     opts: &LoadOpts,
     span: Span,
 ) -> Result<(Vec<Option<Tensor>>, LoadReport)> {
+    let site = CallSite { name: "load", span };
     opts.check(span)?;
     let mut damage = source.problems;
-    let mut search = Search::new(source.state, source.unread, targets, opts, &mut damage);
+    let mut search = Search::new(source.state, source.unread, targets, opts, site, &mut damage);
     let mut report = LoadReport::default();
     let mut problems = Vec::new();
     let mut recipes = Vec::with_capacity(targets.len());
     for target in targets {
         let recipe = search.find(target);
+        recipe.as_ref().map_or(Ok(()), |recipe| recipe.check(site))?;
         let problem = search.problem(target, recipe.as_ref(), &mut report);
         recipes.push(recipe.filter(|_| problem.is_none()));
         problems.extend(problem);
@@ -82,7 +85,7 @@ pub(crate) fn load(
     if !damage.is_empty() {
         return Err(Error::State { from: source.from.into(), problems: damage.into(), span });
     }
-    Ok((made(&recipes, targets, opts, span)?, report))
+    Ok((made(&recipes, targets, opts, site)?, report))
 }
 
 impl<'a> Search<'a> {
@@ -92,6 +95,7 @@ impl<'a> Search<'a> {
         unread: &BTreeSet<String>,
         targets: &'a [ExpectedTensor],
         opts: &'a LoadOpts,
+        site: CallSite,
         problems: &mut Vec<StateProblem>,
     ) -> Search<'a> {
         let mut named: BTreeMap<String, StateItem> = BTreeMap::new();
@@ -107,7 +111,7 @@ impl<'a> Search<'a> {
         }
         let targets = targets.iter().map(|target| (target.name.as_str(), target)).collect();
         let unread = unread.iter().map(|name| opts.renamed(name)).collect();
-        Search { opts, named, targets, unread, used: BTreeSet::new() }
+        Search { opts, named, targets, unread, used: BTreeSet::new(), site }
     }
 
     /// What a target is made of. Its own name goes before others that it has in the module, those before
@@ -130,7 +134,9 @@ impl<'a> Search<'a> {
     fn piece(&self, name: &str) -> Option<Piece<'a>> {
         let item = *self.named.get(name)?;
         let transposed = self.opts.transposed.iter().any(|pattern| pattern.fit(name).is_some());
-        Some(Piece { item, transposed })
+        let mut transforms = self.opts.transforms.iter();
+        let transform = transforms.find(|(pattern, _)| pattern.fit(name).is_some());
+        Some(Piece { item, transposed, transform: transform.map(|(_, transform)| transform) })
     }
 
     /// A part of a tensor that the state has whole.
@@ -138,7 +144,7 @@ impl<'a> Search<'a> {
         self.opts.split.iter().find_map(|Pieces { whole, axis, parts }| {
             let (number, fit) = parts.iter().enumerate().find_map(|(i, part)| Some((i, part.fit(name)?)))?;
             let of = self.piece(&whole.fill(&fit))?;
-            let extent = of.shape().get(*axis).copied().unwrap_or(0);
+            let extent = of.shape(self.site).get(*axis).copied().unwrap_or(0);
             let needed = |part: &Pattern| Some(*self.targets.get(&part.fill(&fit)[..])?.shape.get(*axis)?);
             let lengths: Option<Vec<usize>> = parts.iter().map(needed).collect();
             let lengths = lengths.filter(|lengths| lengths.iter().sum::<usize>() == extent);
@@ -177,7 +183,7 @@ impl<'a> Search<'a> {
             report.missing.push(name.clone());
             return Some(StateProblem::Missing { name, expected: target.ty(), near: None });
         };
-        let shape = recipe.shape();
+        let shape = recipe.shape(self.site);
         if shape.as_ref() == Ok(&target.shape) && recipe.fits(target.dtype, self.opts.convert) {
             let from = recipe.pieces()[0].item.dtype();
             if crate::io::format::name_of(target.dtype) != from {
@@ -246,9 +252,9 @@ fn made(
     recipes: &[Option<Recipe>],
     targets: &[ExpectedTensor],
     opts: &LoadOpts,
-    span: Span,
+    site: CallSite,
 ) -> Result<Vec<Option<Tensor>>> {
-    let site = CallSite { name: "load", span };
+    let span = site.span;
     let mut tensors = Vec::with_capacity(targets.len());
     let (mut batch, mut bytes) = (Vec::new(), 0);
     for (recipe, target) in recipes.iter().zip(targets) {
