@@ -24,6 +24,7 @@ pub use crate::optim::{AdamOpts, AdamWOpts};
 pub use crate::plan::budget::Budget;
 pub use crate::tensor::affine::AddmmOpts;
 pub use crate::tensor::attention::AttentionOpts;
+pub use crate::tensor::autocast::AutocastOpts;
 pub use crate::tensor::compare::IsCloseOpts;
 pub use crate::tensor::conv::{ConvOpts, ConvTransposeOpts, Padding};
 pub use crate::tensor::covariance::CovOpts;

@@ -5,21 +5,28 @@ use std::sync::Arc;
 use crate::base::Device;
 use crate::grad::{enable_grad, is_grad_enabled, no_grad};
 use crate::plan::context::{Context, context_scope, current};
+use crate::tensor::autocast::InheritedAutocast;
 use crate::tensor::place::{default_device, device_scope};
 use crate::tensor::random::{Generator, set_generator};
 
-/// A thread's context, default device and gradient mode.
+/// A thread's context, default device, gradient mode and mixed precision.
 #[derive(Clone)]
 pub struct ThreadScopes {
     context: Arc<Context>,
     device: Device,
     grad: bool,
+    autocast: InheritedAutocast,
 }
 
 impl ThreadScopes {
     /// This thread's.
     pub fn here() -> ThreadScopes {
-        ThreadScopes { context: current(), device: default_device(), grad: is_grad_enabled() }
+        ThreadScopes {
+            context: current(),
+            device: default_device(),
+            grad: is_grad_enabled(),
+            autocast: InheritedAutocast::here(),
+        }
     }
 
     /// Runs the body in these scopes.
@@ -27,6 +34,7 @@ impl ThreadScopes {
         let _context = context_scope(self.context.clone());
         let _device = device_scope(self.device);
         let _grad = if self.grad { enable_grad() } else { no_grad() };
+        let _autocast = self.autocast.open();
         body()
     }
 }

@@ -9,6 +9,7 @@ use crate::grad::control;
 use crate::grad::vjp::{VjpContext, vjp};
 use crate::ir::collect::NodeMap;
 use crate::ir::{Node, Op};
+use crate::tensor::autocast;
 use crate::tensor::compose::CallSite;
 use crate::tensor::{Tensor, rounded};
 
@@ -112,6 +113,7 @@ pub(crate) fn pull_back_along(
     roots: &[(&Arc<Node>, Tensor)],
     sources: &[Arc<Node>],
 ) -> Result<Vec<Cotangent>> {
+    let _full = autocast::paused();
     let targets: NodeMap<usize> = sources.iter().enumerate().map(|(i, node)| (key(node), i)).collect();
     let leads = tape.leads_to(&targets);
     let positions: NodeMap<usize> = tape.nodes.iter().enumerate().map(|(i, node)| (key(node), i)).collect();

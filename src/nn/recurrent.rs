@@ -120,9 +120,11 @@ impl Stack {
         start: &[Tensor],
     ) -> Result<(Tensor, Vec<Tensor>)> {
         let _line = site.span.enter();
+        let x: &Tensor = &site.autocast(x);
+        let start: Vec<Tensor> = start.iter().map(|state| site.autocast(state).into_owned()).collect();
         let [length, batch, _] = self.dims(site, x)?;
         let states = [self.layers.len(), batch, self.hidden];
-        for state in start {
+        for state in &start {
             state.check()?;
             if state.shape()[..] != states {
                 return Err(site.error(format!("states {states:?}"), state.shape().to_string(), &[x, state]));
@@ -134,7 +136,7 @@ impl Stack {
         let mut ends = vec![Vec::new(); self.kind.states()];
         for (number, layer) in self.layers.iter().enumerate() {
             let own = |state: &Tensor| site.select_index(state, 0, number);
-            let state: Vec<Tensor> = match start {
+            let state: Vec<Tensor> = match &start[..] {
                 [] => (0..self.kind.states()).map(|_| zeros()).collect(),
                 given => given.iter().map(own).collect(),
             };

@@ -213,8 +213,10 @@ impl Tensor {
     #[track_caller]
     pub fn prelu(&self, weight: &Tensor) -> Tensor {
         let site = CallSite::here("prelu");
-        finish(channel_weights(site, self, weight).map(|weight| {
-            let operands = [self.into_operand(), weight.into_operand()];
+        let this: &Tensor = &site.autocast(self);
+        let weight: &Tensor = &site.autocast(weight);
+        finish(channel_weights(site, this, weight).map(|weight| {
+            let operands = [this.into_operand(), weight.into_operand()];
             formula(site, operands, |[x, w]| x.choose(&x.gt(0.0), &x, &x * w))
         }))
     }

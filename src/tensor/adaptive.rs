@@ -57,7 +57,8 @@ macro_rules! adaptive {
         #[track_caller]
         pub fn $avg(&self, size: impl Into<OutputSizes>) -> Tensor {
             let site = CallSite::here(stringify!($avg));
-            finish(average(site, $rank, self, &size.into()))
+            let this: &Tensor = &site.autocast(self);
+            finish(average(site, $rank, this, &size.into()))
         }
 
         #[doc = concat!("Maxima over so many windows that `", $axes, "` get the given extents.")]
@@ -76,7 +77,8 @@ macro_rules! adaptive {
         #[track_caller]
         pub fn $max(&self, size: impl Into<OutputSizes>) -> Tensor {
             let site = CallSite::here(stringify!($max));
-            finish(masked(site, $rank, self, &size.into()).map(|windows| windows.max(site)))
+            let this: &Tensor = &site.autocast(self);
+            finish(masked(site, $rank, this, &size.into()).map(|windows| windows.max(site)))
         }
 
         #[doc = concat!("[`Tensor::", stringify!($max), "`] and where each element is: its row-major")]
@@ -93,7 +95,8 @@ macro_rules! adaptive {
         #[track_caller]
         pub fn $indices(&self, size: impl Into<OutputSizes>) -> (Tensor, Tensor) {
             let site = CallSite::here(stringify!($max));
-            match masked(site, $rank, self, &size.into()) {
+            let this: &Tensor = &site.autocast(self);
+            match masked(site, $rank, this, &size.into()) {
                 Ok(windows) => windows.max_and_position(site),
                 Err(invalid) => (invalid.clone(), invalid),
             }

@@ -44,7 +44,10 @@ impl Tensor {
     #[track_caller]
     pub fn addmm(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
         let site = CallSite::here("addmm");
-        blend(site, self, &ranked_product(site, a, b, 2, 2), opts)
+        let this: &Tensor = &site.autocast(self);
+        let a: &Tensor = &site.autocast(a);
+        let b: &Tensor = &site.autocast(b);
+        blend(site, this, &ranked_product(site, a, b, 2, 2), opts)
     }
 
     /// `beta * self + alpha * (matrix @ vector)`.
@@ -64,7 +67,10 @@ impl Tensor {
     #[track_caller]
     pub fn addmv(&self, matrix: &Tensor, vector: &Tensor, opts: AddmmOpts) -> Tensor {
         let site = CallSite::here("addmv");
-        blend(site, self, &ranked_product(site, matrix, vector, 2, 1), opts)
+        let this: &Tensor = &site.autocast(self);
+        let matrix: &Tensor = &site.autocast(matrix);
+        let vector: &Tensor = &site.autocast(vector);
+        blend(site, this, &ranked_product(site, matrix, vector, 2, 1), opts)
     }
 
     /// `beta * self + alpha * (a @ b)` with batches.
@@ -83,7 +89,10 @@ impl Tensor {
     #[track_caller]
     pub fn baddbmm(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
         let site = CallSite::here("baddbmm");
-        blend(site, self, &finish(bmm(site, a, b)), opts)
+        let this: &Tensor = &site.autocast(self);
+        let a: &Tensor = &site.autocast(a);
+        let b: &Tensor = &site.autocast(b);
+        blend(site, this, &finish(bmm(site, a, b)), opts)
     }
 
     /// `beta * self + alpha * sum over the batch of (a @ b)`.
@@ -102,12 +111,15 @@ impl Tensor {
     #[track_caller]
     pub fn addbmm(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
         let site = CallSite::here("addbmm");
+        let this: &Tensor = &site.autocast(self);
+        let a: &Tensor = &site.autocast(a);
+        let b: &Tensor = &site.autocast(b);
         let product = || {
             expect_rank(site, a, 3)?;
             expect_rank(site, b, 3)?;
             Ok(site.contract(a, b, &[], &[(0, 0), (2, 1)]))
         };
-        blend(site, self, &finish(product()), opts)
+        blend(site, this, &finish(product()), opts)
     }
 
     /// `beta * self + alpha * outer(a, b)`.
@@ -126,7 +138,10 @@ impl Tensor {
     #[track_caller]
     pub fn addr(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
         let site = CallSite::here("addr");
-        blend(site, self, &finish(outer(site, a, b)), opts)
+        let this: &Tensor = &site.autocast(self);
+        let a: &Tensor = &site.autocast(a);
+        let b: &Tensor = &site.autocast(b);
+        blend(site, this, &finish(outer(site, a, b)), opts)
     }
 
     /// `self @ weight.T + bias`.
@@ -145,7 +160,8 @@ impl Tensor {
     #[track_caller]
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
         let site = CallSite::here("linear");
-        finish(linear(site, self, weight, bias))
+        let (x, weight) = (&site.autocast(self), &site.autocast(weight));
+        finish(linear(site, x, weight, bias.map(|bias| site.autocast(bias)).as_deref()))
     }
 
     /// A bilinear map along the last axes.

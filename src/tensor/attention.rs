@@ -58,7 +58,10 @@ impl Tensor {
     #[track_caller]
     pub fn scaled_dot_product_attention(&self, key: &Tensor, value: &Tensor, opts: AttentionOpts) -> Tensor {
         let site = CallSite::here("scaled_dot_product_attention");
-        finish(attention(site, self, key, value, &opts))
+        let this: &Tensor = &site.autocast(self);
+        let key: &Tensor = &site.autocast(key);
+        let value: &Tensor = &site.autocast(value);
+        finish(attention(site, this, key, value, &opts))
     }
 }
 

@@ -103,7 +103,9 @@ macro_rules! convolutions {
         #[track_caller]
         pub fn $conv(&self, weight: &Tensor, bias: Option<&Tensor>, opts: ConvOpts) -> Tensor {
             let site = CallSite::here(stringify!($conv));
-            finish(conv(site, $rank, self, weight, bias, &opts))
+            let this: &Tensor = &site.autocast(self);
+            let weight: &Tensor = &site.autocast(weight);
+            finish(conv(site, $rank, this, weight, bias.map(|bias| site.autocast(bias)).as_deref(), &opts))
         }
 
         #[doc = concat!("Transposed convolution over ", $axes, ", the adjoint of [`Tensor::", stringify!($conv), "`]")]
@@ -126,7 +128,9 @@ macro_rules! convolutions {
         #[track_caller]
         pub fn $transpose(&self, weight: &Tensor, bias: Option<&Tensor>, opts: ConvTransposeOpts) -> Tensor {
             let site = CallSite::here(stringify!($transpose));
-            finish(conv_transpose(site, $rank, self, weight, bias, &opts))
+            let this: &Tensor = &site.autocast(self);
+            let weight: &Tensor = &site.autocast(weight);
+            finish(conv_transpose(site, $rank, this, weight, bias.map(|bias| site.autocast(bias)).as_deref(), &opts))
         }
     )*};
 }

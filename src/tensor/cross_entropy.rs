@@ -1,8 +1,9 @@
 //! Losses of classes: given as indices, as probabilities, or as two.
 
-use crate::base::Scalar;
+use crate::base::{DType, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
+use crate::tensor::autocast::autocast_dtype;
 use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::loss::{Reduction, reduce, widen};
 use crate::tensor::margin_loss::{log1p, softplus};
@@ -97,7 +98,8 @@ impl Tensor {
     #[track_caller]
     pub fn nll_loss(&self, target: &Tensor, opts: NllLossOpts) -> Tensor {
         let site = CallSite::here("nll_loss");
-        finish(nll_loss(site, self, target, &opts))
+        let this: &Tensor = &site.autocast(self);
+        finish(nll_loss(site, this, target, &opts))
     }
 
     /// The cross entropy of `softmax(self)` over classes.
@@ -118,7 +120,9 @@ impl Tensor {
     #[track_caller]
     pub fn cross_entropy(&self, target: &Tensor, opts: CrossEntropyOpts) -> Tensor {
         let site = CallSite::here("cross_entropy");
-        finish(cross_entropy(site, self, target, &opts))
+        let this: &Tensor = &site.autocast(self);
+        let target: &Tensor = &site.autocast(target);
+        finish(cross_entropy(site, this, target, &opts))
     }
 
     /// The cross entropy of probabilities of two classes; logarithms are taken as at least -100.
@@ -136,7 +140,14 @@ impl Tensor {
     #[track_caller]
     pub fn binary_cross_entropy(&self, target: &Tensor, opts: BinaryCrossEntropyOpts) -> Tensor {
         let site = CallSite::here("binary_cross_entropy");
-        finish(binary_cross_entropy(site, self, target, &opts))
+        let (this, target): (&Tensor, &Tensor) = (&site.autocast(self), &site.autocast(target));
+        let narrow = matches!(this.dtype(), DType::F16 | DType::BF16);
+        if narrow && autocast_dtype(this.device()).is_some() {
+            let expected = "f32 probabilities under autocast, or `binary_cross_entropy_with_logits` of what \
+                the sigmoid is taken of, which no logarithm of a rounded 0 or 1 enters";
+            return site.invalid(expected, this.dtype().to_string(), &[this, target]);
+        }
+        finish(binary_cross_entropy(site, this, target, &opts))
     }
 
     /// The binary cross entropy of `sigmoid(self)`, without overflow.
@@ -152,7 +163,9 @@ impl Tensor {
     #[track_caller]
     pub fn binary_cross_entropy_with_logits(&self, target: &Tensor, opts: BinaryCrossEntropyOpts) -> Tensor {
         let site = CallSite::here("binary_cross_entropy_with_logits");
-        finish(binary_cross_entropy_with_logits(site, self, target, &opts))
+        let this: &Tensor = &site.autocast(self);
+        let target: &Tensor = &site.autocast(target);
+        finish(binary_cross_entropy_with_logits(site, this, target, &opts))
     }
 }
 

@@ -60,7 +60,8 @@ impl Tensor {
         opts: CtcLossOpts,
     ) -> Tensor {
         let site = CallSite::here("ctc_loss");
-        finish(ctc_loss(site, self, targets, [input_lengths, target_lengths], &opts))
+        let this: &Tensor = &site.autocast(self);
+        finish(ctc_loss(site, this, targets, [input_lengths, target_lengths], &opts))
     }
 }
 

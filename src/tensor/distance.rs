@@ -43,7 +43,9 @@ impl Tensor {
     #[track_caller]
     pub fn cdist(&self, other: &Tensor, p: f64) -> Tensor {
         let site = CallSite::here("cdist");
-        finish(cdist(site, self, other, p))
+        let this: &Tensor = &site.autocast(self);
+        let other: &Tensor = &site.autocast(other);
+        finish(cdist(site, this, other, p))
     }
 
     /// The `p`-norm of `self - other + eps` along the last axis: `[.., n]` to `[..]`.
@@ -59,7 +61,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn pairwise_distance(&self, other: &Tensor, opts: PairwiseDistanceOpts) -> Tensor {
-        pairwise(CallSite::here("pairwise_distance"), self, other, &opts)
+        let site = CallSite::here("pairwise_distance");
+        let this: &Tensor = &site.autocast(self);
+        let other: &Tensor = &site.autocast(other);
+        pairwise(site, this, other, &opts)
     }
 
     /// The cosine of the angle between vectors along an axis, which disappears; shapes broadcast.
@@ -76,7 +81,9 @@ impl Tensor {
     #[track_caller]
     pub fn cosine_similarity(&self, other: &Tensor, axis: i64, eps: f64) -> Tensor {
         let site = CallSite::here("cosine_similarity");
-        finish(cosine_similarity(site, self, other, axis, eps))
+        let this: &Tensor = &site.autocast(self);
+        let other: &Tensor = &site.autocast(other);
+        finish(cosine_similarity(site, this, other, axis, eps))
     }
 }
 

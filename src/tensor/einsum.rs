@@ -27,7 +27,8 @@ use crate::tensor::reduce::total;
 #[track_caller]
 pub fn einsum(equation: &str, operands: &[&Tensor]) -> Tensor {
     let site = CallSite::here("einsum");
-    finish(evaluate(site, equation, operands))
+    let operands: Vec<_> = operands.iter().map(|operand| site.autocast(operand)).collect();
+    finish(evaluate(site, equation, &operands.iter().map(AsRef::as_ref).collect::<Vec<&Tensor>>()))
 }
 
 /// Names an axis: a letter, or the n-th axis of the ellipsis from the right.

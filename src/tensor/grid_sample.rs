@@ -96,7 +96,9 @@ impl Tensor {
     #[track_caller]
     pub fn grid_sample(&self, grid: &Tensor, opts: GridSampleOpts) -> Tensor {
         let site = CallSite::here("grid_sample");
-        finish(grid_sample(site, self, grid, &opts))
+        let this: &Tensor = &site.autocast(self);
+        let grid: &Tensor = &site.autocast(grid);
+        finish(grid_sample(site, this, grid, &opts))
     }
 }
 

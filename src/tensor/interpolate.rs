@@ -92,7 +92,8 @@ impl Tensor {
     #[track_caller]
     pub fn interpolate(&self, opts: InterpolateOpts) -> Tensor {
         let site = CallSite::here("interpolate");
-        finish(interpolate(site, self, &opts))
+        let this: &Tensor = &site.autocast(self);
+        finish(interpolate(site, this, &opts))
     }
 }
 

@@ -64,7 +64,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
-        matmul(CallSite::here("matmul"), self, other)
+        let site = CallSite::here("matmul");
+        let this: &Tensor = &site.autocast(self);
+        let other: &Tensor = &site.autocast(other);
+        matmul(site, this, other)
     }
 
     /// The product of two matrices: `[n, m]` with `[m, p]` gives `[n, p]`.
@@ -80,7 +83,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mm(&self, other: &Tensor) -> Tensor {
-        ranked_product(CallSite::here("mm"), self, other, 2, 2)
+        let site = CallSite::here("mm");
+        let this: &Tensor = &site.autocast(self);
+        let other: &Tensor = &site.autocast(other);
+        ranked_product(site, this, other, 2, 2)
     }
 
     /// Products of two batches of matrices: `[b, n, m]` with `[b, m, p]` gives `[b, n, p]`.
@@ -97,7 +103,9 @@ impl Tensor {
     #[track_caller]
     pub fn bmm(&self, other: &Tensor) -> Tensor {
         let site = CallSite::here("bmm");
-        finish(bmm(site, self, other))
+        let this: &Tensor = &site.autocast(self);
+        let other: &Tensor = &site.autocast(other);
+        finish(bmm(site, this, other))
     }
 
     /// The product of a matrix with a vector: `[n, m]` with `[m]` gives `[n]`.
@@ -113,7 +121,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mv(&self, vector: &Tensor) -> Tensor {
-        ranked_product(CallSite::here("mv"), self, vector, 2, 1)
+        let site = CallSite::here("mv");
+        let this: &Tensor = &site.autocast(self);
+        let vector: &Tensor = &site.autocast(vector);
+        ranked_product(site, this, vector, 2, 1)
     }
 
     /// The inner product of two vectors: `[n]` with `[n]` gives rank 0. Invalid for other ranks.
@@ -311,7 +322,8 @@ impl Tensor {
     #[track_caller]
     pub fn trace(&self) -> Tensor {
         let site = CallSite::here("trace");
-        finish(trace(site, self))
+        let this: &Tensor = &site.autocast(self);
+        finish(trace(site, this))
     }
 }
 

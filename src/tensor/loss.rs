@@ -181,8 +181,10 @@ impl Tensor {
     #[track_caller]
     pub fn mse_loss(&self, target: &Tensor, reduction: Reduction) -> Tensor {
         let site = CallSite::here("mse_loss");
-        let error = site.sub(widen(site, self), widen(site, target));
-        reduce(site, &site.square(&error), reduction, common(self, &[target]))
+        let this: &Tensor = &site.autocast(self);
+        let target: &Tensor = &site.autocast(target);
+        let error = site.sub(widen(site, this), widen(site, target));
+        reduce(site, &site.square(&error), reduction, common(this, &[target]))
     }
 
     /// The absolute error; shapes broadcast. Reduced as [`Tensor::mse_loss`] is.
@@ -197,8 +199,10 @@ impl Tensor {
     #[track_caller]
     pub fn l1_loss(&self, target: &Tensor, reduction: Reduction) -> Tensor {
         let site = CallSite::here("l1_loss");
-        let error = site.sub(widen(site, self), widen(site, target));
-        reduce(site, &site.unary(AluOp::Abs, &error), reduction, common(self, &[target]))
+        let this: &Tensor = &site.autocast(self);
+        let target: &Tensor = &site.autocast(target);
+        let error = site.sub(widen(site, this), widen(site, target));
+        reduce(site, &site.unary(AluOp::Abs, &error), reduction, common(this, &[target]))
     }
 
     /// The squared error near 0, the absolute error from `beta` on (Girshick 2015).
@@ -216,7 +220,9 @@ impl Tensor {
     #[track_caller]
     pub fn smooth_l1_loss(&self, target: &Tensor, opts: SmoothL1LossOpts) -> Tensor {
         let site = CallSite::here("smooth_l1_loss");
-        finish(smooth_l1_loss(site, self, target, &opts))
+        let this: &Tensor = &site.autocast(self);
+        let target: &Tensor = &site.autocast(target);
+        finish(smooth_l1_loss(site, this, target, &opts))
     }
 
     /// The squared error near 0, a line from `delta` on (Huber 1964).
@@ -234,7 +240,9 @@ impl Tensor {
     #[track_caller]
     pub fn huber_loss(&self, target: &Tensor, opts: HuberLossOpts) -> Tensor {
         let site = CallSite::here("huber_loss");
-        finish(huber_loss(site, self, target, &opts))
+        let this: &Tensor = &site.autocast(self);
+        let target: &Tensor = &site.autocast(target);
+        finish(huber_loss(site, this, target, &opts))
     }
 
     /// The Kullback-Leibler divergence `target * (log target - self)`, `self` holding logarithms.
@@ -253,13 +261,15 @@ impl Tensor {
     #[track_caller]
     pub fn kl_div(&self, target: &Tensor, opts: KlDivOpts) -> Tensor {
         let site = CallSite::here("kl_div");
-        let (input, wide) = (widen(site, self), widen(site, target));
+        let this: &Tensor = &site.autocast(self);
+        let target: &Tensor = &site.autocast(target);
+        let (input, wide) = (widen(site, this), widen(site, target));
         let loss = if opts.log_target {
             site.mul(site.unary(AluOp::Exp, &wide), site.sub(&wide, input))
         } else {
             site.sub(xlogx(site, &wide), site.mul(&wide, input))
         };
-        reduce(site, &loss, opts.reduction, common(self, &[target]))
+        reduce(site, &loss, opts.reduction, common(this, &[target]))
     }
 
     /// The negative log likelihood of the target under Poisson distributions.
@@ -276,7 +286,9 @@ impl Tensor {
     #[track_caller]
     pub fn poisson_nll_loss(&self, target: &Tensor, opts: PoissonNllLossOpts) -> Tensor {
         let site = CallSite::here("poisson_nll_loss");
-        let (input, target) = (widen(site, self), widen(site, target));
+        let this: &Tensor = &site.autocast(self);
+        let target: &Tensor = &site.autocast(target);
+        let (input, target) = (widen(site, this), widen(site, target));
         let loss = if opts.log_input {
             site.sub(site.unary(AluOp::Exp, &input), site.mul(&target, &input))
         } else {
@@ -284,7 +296,7 @@ impl Tensor {
             site.sub(&input, site.mul(&target, log))
         };
         let loss = if opts.full { site.add(loss, stirling(site, &target)) } else { loss };
-        reduce(site, &loss, opts.reduction, self.dtype().to_float())
+        reduce(site, &loss, opts.reduction, this.dtype().to_float())
     }
 
     /// The negative log likelihood of the target under normal distributions.
@@ -302,7 +314,10 @@ impl Tensor {
     #[track_caller]
     pub fn gaussian_nll_loss(&self, target: &Tensor, var: &Tensor, opts: GaussianNllLossOpts) -> Tensor {
         let site = CallSite::here("gaussian_nll_loss");
-        finish(gaussian_nll_loss(site, self, target, var, &opts))
+        let this: &Tensor = &site.autocast(self);
+        let target: &Tensor = &site.autocast(target);
+        let var: &Tensor = &site.autocast(var);
+        finish(gaussian_nll_loss(site, this, target, var, &opts))
     }
 }
 

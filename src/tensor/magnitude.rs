@@ -124,8 +124,10 @@ impl Tensor {
     #[track_caller]
     pub fn dist(&self, other: &Tensor, p: f64) -> Tensor {
         let site = CallSite::here("dist");
-        site.build(&[self, other], || {
-            let pair = site.unify(&[self, other])?;
+        let this: &Tensor = &site.autocast(self);
+        let other: &Tensor = &site.autocast(other);
+        site.build(&[this, other], || {
+            let pair = site.unify(&[this, other])?;
             let apart = site.alu(AluOp::Sub, &[&pair[0], &pair[1]]);
             magnitude(site, &apart, p, &(0..apart.rank()).collect::<Vec<_>>())
         })
@@ -145,24 +147,26 @@ impl Tensor {
     #[track_caller]
     pub fn renorm(&self, p: f64, axis: i64, limit: f64) -> Tensor {
         let site = CallSite::here("renorm");
-        site.build(&[self], || {
-            let axis = site.axis_number(self, axis)?;
-            let others: Vec<usize> = (0..self.rank()).filter(|&other| other != axis).collect();
-            let wide = computing(site, self)?;
-            let size = site.reshape(&magnitude(site, &wide, p, &others)?, &kept(self, &others));
+        let this: &Tensor = &site.autocast(self);
+        site.build(&[this], || {
+            let axis = site.axis_number(this, axis)?;
+            let others: Vec<usize> = (0..this.rank()).filter(|&other| other != axis).collect();
+            let wide = computing(site, this)?;
+            let size = site.reshape(&magnitude(site, &wide, p, &others)?, &kept(this, &others));
             let limit = site.constant_like(Scalar::Float(limit), &wide);
             // PyTorch's guard against division by 0.
             let guarded = site.alu(AluOp::Add, &[&size, &site.constant_like(Scalar::Float(1e-7), &size)]);
             let scale = site.alu(AluOp::Div, &[&limit, &guarded]);
             let above = site.alu(AluOp::Lt, &[&limit, &size]);
             let scale = site.choose(&above, &scale, &site.constant_like(1, &scale));
-            let scaled = site.alu(AluOp::Mul, &[&wide, &site.expand(&scale, &self.shape())]);
-            Ok(site.cast(&scaled, self.dtype()))
+            let scaled = site.alu(AluOp::Mul, &[&wide, &site.expand(&scale, &this.shape())]);
+            Ok(site.cast(&scaled, this.dtype()))
         })
     }
 }
 
 fn over(site: CallSite, x: &Tensor, p: f64, axes: &AxisList, keepdim: bool) -> Tensor {
+    let x: &Tensor = &site.autocast(x);
     site.build(&[x], || {
         let axes = reduced(site, x, axes)?;
         let y = magnitude(site, x, p, &axes)?;
@@ -236,6 +240,7 @@ fn slope(site: CallSite, x: &Tensor, y: &Tensor, p: f64) -> Tensor {
 
 /// A norm of the matrices that two axes span.
 pub(crate) fn matrix(site: CallSite, x: &Tensor, norm: MatrixNorm, axes: [i64; 2], keepdim: bool) -> Tensor {
+    let x: &Tensor = &site.autocast(x);
     site.build(&[x], || {
         let plane = in_order(site, x, &axes.into_axes())?;
         let (row, column) = (plane[0], plane[1]);

@@ -98,11 +98,12 @@ impl Tensor {
     #[track_caller]
     pub fn hinge_embedding_loss(&self, target: impl Operand, opts: MarginOpts) -> Tensor {
         let site = CallSite::here("hinge_embedding_loss");
-        let target = &sign(site, self, target.into_operand());
-        let (x, margin) = (widen(site, self), opts.margin.unwrap_or(1.0));
+        let this: &Tensor = &site.autocast(self);
+        let target = &sign(site, this, target.into_operand());
+        let (x, margin) = (widen(site, this), opts.margin.unwrap_or(1.0));
         let missing = site.max(site.sub(margin, &x), 0.0);
         let loss = by_sign(site, target, &x, &missing);
-        reduce(site, &loss, opts.reduction, self.dtype().to_float())
+        reduce(site, &loss, opts.reduction, this.dtype().to_float())
     }
 
     /// `max(0, margin - target * (self - other))`: ranks `self` above `other` for target 1, below
@@ -121,7 +122,9 @@ impl Tensor {
     #[track_caller]
     pub fn margin_ranking_loss(&self, other: &Tensor, target: impl Operand, opts: MarginOpts) -> Tensor {
         let site = CallSite::here("margin_ranking_loss");
-        margin_ranking_loss(site, self, other, &sign(site, self, target.into_operand()), &opts)
+        let this: &Tensor = &site.autocast(self);
+        let other: &Tensor = &site.autocast(other);
+        margin_ranking_loss(site, this, other, &sign(site, this, target.into_operand()), &opts)
     }
 
     /// `1 - cos` of the angle between rows where the target is 1, `max(0, cos - margin)` where it
@@ -141,7 +144,9 @@ impl Tensor {
     #[track_caller]
     pub fn cosine_embedding_loss(&self, other: &Tensor, target: impl Operand, opts: MarginOpts) -> Tensor {
         let site = CallSite::here("cosine_embedding_loss");
-        finish(cosine_embedding_loss(site, self, other, &sign(site, self, target.into_operand()), &opts))
+        let this: &Tensor = &site.autocast(self);
+        let other: &Tensor = &site.autocast(other);
+        finish(cosine_embedding_loss(site, this, other, &sign(site, this, target.into_operand()), &opts))
     }
 
     /// `max(0, d(self, positive) - d(self, negative) + margin)`, with distances along the last
@@ -165,7 +170,10 @@ impl Tensor {
         opts: TripletMarginLossOpts,
     ) -> Tensor {
         let site = CallSite::here("triplet_margin_loss");
-        finish(triplet_margin_loss(site, self, positive, negative, &opts))
+        let this: &Tensor = &site.autocast(self);
+        let positive: &Tensor = &site.autocast(positive);
+        let negative: &Tensor = &site.autocast(negative);
+        finish(triplet_margin_loss(site, this, positive, negative, &opts))
     }
 
     /// `log(1 + exp(-target * self))`, targets being 1 and -1.
@@ -180,9 +188,11 @@ impl Tensor {
     #[track_caller]
     pub fn soft_margin_loss(&self, target: &Tensor, reduction: Reduction) -> Tensor {
         let site = CallSite::here("soft_margin_loss");
-        let product = site.mul(widen(site, target), widen(site, self));
+        let this: &Tensor = &site.autocast(self);
+        let target: &Tensor = &site.autocast(target);
+        let product = site.mul(widen(site, target), widen(site, this));
         let loss = softplus(site, &site.unary(AluOp::Neg, &product));
-        reduce(site, &loss, reduction, common(self, &[target]))
+        reduce(site, &loss, reduction, common(this, &[target]))
     }
 
     /// The mean over the other classes of `max(0, margin - self[target] + self[class])^p`.
@@ -200,7 +210,8 @@ impl Tensor {
     #[track_caller]
     pub fn multi_margin_loss(&self, target: &Tensor, opts: MultiMarginLossOpts) -> Tensor {
         let site = CallSite::here("multi_margin_loss");
-        finish(multi_margin_loss(site, self, target, &opts))
+        let this: &Tensor = &site.autocast(self);
+        finish(multi_margin_loss(site, this, target, &opts))
     }
 }
 

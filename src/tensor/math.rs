@@ -7,7 +7,7 @@ use crate::base::{DType, Kind, Scalar};
 use crate::ir::{AluOp, Op};
 use crate::tensor::compose::CallSite;
 use crate::tensor::fit;
-use crate::tensor::operand::{OperandValue, common_dtype, elementwise, elementwise_as};
+use crate::tensor::operand::{OperandValue, common_dtype, elementwise_as};
 use crate::tensor::term::{Term, float_formula, float_functions, float_rows, formula};
 use crate::tensor::{Operand, Tensor};
 
@@ -314,7 +314,8 @@ fn power(site: CallSite, base: OperandValue, exponent: OperandValue) -> Tensor {
             site.invalid("an exponent of at least 0 for integers", found, &[])
         }
         OperandValue::Scalar(_) | OperandValue::Tensor(_) => {
-            elementwise(site.name, site.span, AluOp::Pow, operands)
+            let dtype = site.autocast_dtype(&operands, common_dtype(&operands).unwrap_or(DType::F32));
+            elementwise_as(site.name, site.span, AluOp::Pow, dtype, operands)
         }
     }
 }

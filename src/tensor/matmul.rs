@@ -21,7 +21,8 @@ use crate::tensor::linalg::expect_rank;
 #[track_caller]
 pub fn multi_dot(tensors: &[&Tensor]) -> Tensor {
     let site = CallSite::here("multi_dot");
-    finish(chain(site, tensors))
+    let tensors: Vec<_> = tensors.iter().map(|tensor| site.autocast(tensor)).collect();
+    finish(chain(site, &tensors.iter().map(AsRef::as_ref).collect::<Vec<&Tensor>>()))
 }
 
 /// PyTorch's `matmul`.

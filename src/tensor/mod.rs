@@ -10,6 +10,7 @@ pub mod affine;
 pub mod argmax;
 pub mod arithmetic;
 pub mod attention;
+pub mod autocast;
 pub mod axis;
 pub mod bessel;
 pub mod bits;
@@ -44,6 +45,7 @@ pub mod im2col;
 pub mod increment;
 pub mod index;
 pub mod interpolate;
+mod invalid;
 pub mod join;
 mod lane;
 pub mod linalg;
@@ -104,10 +106,9 @@ pub mod unique;
 pub mod update;
 pub mod var;
 
-use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use smallvec::SmallVec;
 
@@ -115,6 +116,7 @@ use crate::base::{DType, Device, DeviceKind, Error, OpError, Result, Scalar, Sha
 use crate::ir::mismatch::Mismatch;
 use crate::ir::node::Operands;
 use crate::ir::{self, AluOp, Node, Op, Type};
+use crate::tensor::invalid::Invalid;
 
 pub use axis::{AxisList, IntoAxes};
 pub use operand::Operand;
@@ -135,35 +137,6 @@ pub use place::Place;
 #[must_use]
 pub struct Tensor {
     repr: Result<Arc<Node>, Arc<Invalid>>,
-}
-
-/// Errors told at most when they were dropped unseen.
-const MOST_TOLD: usize = 100;
-
-/// An error in building the graph, and whether anyone has looked at it.
-struct Invalid {
-    error: Error,
-    seen: AtomicBool,
-}
-
-impl Drop for Invalid {
-    fn drop(&mut self) {
-        if !*self.seen.get_mut() {
-            let text = self.error.to_string();
-            if is_news(&text) {
-                eprintln!("kiln: an invalid tensor was dropped unseen: {text}");
-            }
-        }
-    }
-}
-
-/// Whether a message is told for the first time: an error in a loop is one
-/// error.
-fn is_news(text: &str) -> bool {
-    static TOLD: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    // Shapes that change every time would fill the memory.
-    told.len() < MOST_TOLD && told.insert(text.into())
 }
 
 impl Tensor {
@@ -491,14 +464,5 @@ impl fmt::Debug for Tensor {
                 write!(f, "Tensor(invalid: {})", invalid.error)
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_mistake_in_a_loop_is_told_once() {
-        assert!(super::is_news("an error of this test"));
-        assert!(!super::is_news("an error of this test"));
     }
 }

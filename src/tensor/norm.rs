@@ -105,7 +105,8 @@ impl Tensor {
     #[track_caller]
     pub fn layer_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> Tensor {
         let site = CallSite::here("layer_norm");
-        match layer_norm(site, self, &shape.into(), &opts) {
+        let this: &Tensor = &site.autocast(self);
+        match layer_norm(site, this, &shape.into(), &opts) {
             Ok((y, ..)) => y,
             Err(invalid) => invalid,
         }
@@ -126,7 +127,8 @@ impl Tensor {
     #[track_caller]
     pub fn native_layer_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> (Tensor, Tensor, Tensor) {
         let site = CallSite::here("native_layer_norm");
-        match layer_norm(site, self, &shape.into(), &opts) {
+        let this: &Tensor = &site.autocast(self);
+        match layer_norm(site, this, &shape.into(), &opts) {
             Ok((y, mean, rstd)) => (y, mean.detached(site.span), rstd.detached(site.span)),
             Err(invalid) => (invalid.clone(), invalid.clone(), invalid),
         }
@@ -147,7 +149,8 @@ impl Tensor {
     #[track_caller]
     pub fn rms_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> Tensor {
         let site = CallSite::here("rms_norm");
-        finish(rms_norm(site, self, &shape.into(), &opts))
+        let this: &Tensor = &site.autocast(self);
+        finish(rms_norm(site, this, &shape.into(), &opts))
     }
 
     /// Normalizes `[n, c, ..]` over groups of channels and all further axes (Wu and He 2018).
@@ -166,7 +169,8 @@ impl Tensor {
     #[track_caller]
     pub fn group_norm(&self, groups: usize, opts: NormOpts) -> Tensor {
         let site = CallSite::here("group_norm");
-        finish(group_norm(site, self, groups, &opts))
+        let this: &Tensor = &site.autocast(self);
+        finish(group_norm(site, this, groups, &opts))
     }
 
     /// Normalizes `[n, c, ..]` over all axes but the channels (Ioffe and Szegedy 2015).
@@ -243,16 +247,17 @@ impl Tensor {
     #[track_caller]
     pub fn normalize(&self, p: f64, axis: i64, eps: f64) -> Tensor {
         let site = CallSite::here("normalize");
-        let wide = site.cast(self, self.dtype().to_float().compute());
+        let this: &Tensor = &site.autocast(self);
+        let wide = site.cast(this, this.dtype().to_float().compute());
         // A single element is a vector of one, as in PyTorch.
-        let wide = if self.rank() == 0 { site.unsqueeze(&wide, 0) } else { wide };
+        let wide = if this.rank() == 0 { site.unsqueeze(&wide, 0) } else { wide };
         let axis = match site.axis(&wide, axis) {
             Ok(axis) => axis,
             Err(invalid) => return invalid,
         };
         let length = site.unsqueeze(&norm(site, &wide, p, axis), axis);
-        let unit = site.reshape(&site.div(&wide, site.max(length, eps)), &self.shape());
-        site.cast(&unit, self.dtype().to_float())
+        let unit = site.reshape(&site.div(&wide, site.max(length, eps)), &this.shape());
+        site.cast(&unit, this.dtype().to_float())
     }
 }
 

@@ -17,6 +17,16 @@ pub enum OperandValue {
     Scalar(Scalar),
 }
 
+impl OperandValue {
+    /// A tensor's device.
+    pub(crate) fn device(&self) -> Option<Device> {
+        match self {
+            OperandValue::Tensor(tensor) => tensor.ty().map(|ty| ty.device),
+            OperandValue::Scalar(_) => None,
+        }
+    }
+}
+
 mod sealed {
     pub trait SealedOperand {}
 }

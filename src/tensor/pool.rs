@@ -84,7 +84,8 @@ macro_rules! pools {
         #[track_caller]
         pub fn $max(&self, kernel: impl Into<Sizes>, opts: MaxPoolOpts) -> Tensor {
             let site = CallSite::here(stringify!($max));
-            finish(max_windows(site, $rank, self, &kernel.into(), &opts).map(|w| w.max(site)))
+            let this: &Tensor = &site.autocast(self);
+            finish(max_windows(site, $rank, this, &kernel.into(), &opts).map(|w| w.max(site)))
         }
 
         #[doc = concat!("[`Tensor::", stringify!($max), "`] and where each element is: its row-major")]
@@ -101,7 +102,8 @@ macro_rules! pools {
         #[track_caller]
         pub fn $indices(&self, kernel: impl Into<Sizes>, opts: MaxPoolOpts) -> (Tensor, Tensor) {
             let site = CallSite::here(stringify!($max));
-            match max_windows(site, $rank, self, &kernel.into(), &opts) {
+            let this: &Tensor = &site.autocast(self);
+            match max_windows(site, $rank, this, &kernel.into(), &opts) {
                 Ok(windows) => windows.max_and_position(site),
                 Err(invalid) => (invalid.clone(), invalid),
             }
@@ -125,7 +127,8 @@ macro_rules! pools {
         #[track_caller]
         pub fn $avg(&self, kernel: impl Into<Sizes>, opts: AvgPoolOpts) -> Tensor {
             let site = CallSite::here(stringify!($avg));
-            finish(avg_pool(site, $rank, self, &kernel.into(), &opts))
+            let this: &Tensor = &site.autocast(self);
+            finish(avg_pool(site, $rank, this, &kernel.into(), &opts))
         }
     )*};
 }

@@ -251,6 +251,7 @@ impl Tensor {
 
 /// A reduction over the axes named, put back with extent 1 on request.
 pub(crate) fn over(site: CallSite, x: &Tensor, axes: AxisList, keepdim: bool, rule: ReductionFn) -> Tensor {
+    let x: &Tensor = &site.autocast(x);
     site.build(&[x], || {
         let axes = reduced(site, x, &axes)?;
         let y = rule(site, x, &axes)?;

@@ -19,7 +19,8 @@ impl Tensor {
     #[track_caller]
     pub fn cumsum(&self, axis: i64) -> Tensor {
         let site = CallSite::here("cumsum");
-        site.build(&[self], || running(site, &widened(site, self), axis, Monoid::Sum))
+        let this: &Tensor = &site.autocast(self);
+        site.build(&[this], || running(site, &widened(site, this), axis, Monoid::Sum))
     }
 
     /// Running products along an axis; the shape stays.
@@ -35,7 +36,8 @@ impl Tensor {
     #[track_caller]
     pub fn cumprod(&self, axis: i64) -> Tensor {
         let site = CallSite::here("cumprod");
-        site.build(&[self], || running(site, &widened(site, self), axis, Monoid::Prod))
+        let this: &Tensor = &site.autocast(self);
+        site.build(&[this], || running(site, &widened(site, this), axis, Monoid::Prod))
     }
 
     /// Running maxima along an axis, and the position of each, the last of equals.

@@ -109,6 +109,7 @@ type RowFunction = fn(CallSite, &Tensor, usize) -> Tensor;
 
 /// `body` along an axis, computed in the type's arithmetic and rounded once.
 fn along(site: CallSite, x: &Tensor, axis: i64, dtype: Option<DType>, body: RowFunction) -> Tensor {
+    let x: &Tensor = &site.autocast(x);
     let rows = || -> Checked<Tensor> {
         site.valid(&[x])?;
         let dtype = dtype.unwrap_or(x.dtype().to_float());

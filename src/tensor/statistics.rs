@@ -166,10 +166,11 @@ impl Tensor {
     #[track_caller]
     pub fn quantile(&self, q: impl Operand, axis: impl IntoAxes, opts: QuantileOpts) -> Tensor {
         let site = CallSite::here("quantile");
+        let this: &Tensor = &site.autocast(self);
         let (q, axis) = (q.into_operand(), axis.into_axes());
-        site.build(&[self], || match q {
-            OperandValue::Scalar(q) => one_quantile(site, self, q.as_f64(), &axis, &opts),
-            OperandValue::Tensor(q) => quantiles(site, self, &q, &axis, &opts),
+        site.build(&[this], || match q {
+            OperandValue::Scalar(q) => one_quantile(site, this, q.as_f64(), &axis, &opts),
+            OperandValue::Tensor(q) => quantiles(site, this, &q, &axis, &opts),
         })
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn formula<const N: usize>(
     operands: [OperandValue; N],
     body: impl FnOnce([Term; N]) -> Term,
 ) -> Tensor {
-    let dtype = common_dtype(&operands).unwrap_or(DType::F32);
+    let dtype = site.autocast_dtype(&operands, common_dtype(&operands).unwrap_or(DType::F32));
     formula_as(site, dtype, operands, body)
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn float_formula<const N: usize>(
     body: impl FnOnce([Term; N]) -> Term,
 ) -> Tensor {
     let dtype = common_dtype(&operands).unwrap_or(DType::F32).to_float();
-    formula_as(site, dtype, operands, body)
+    formula_as(site, site.autocast_dtype(&operands, dtype), operands, body)
 }
 
 /// [`formula`] on operands brought to `dtype`; the result has that type
@@ -227,7 +227,9 @@ macro_rules! float_rows {
             #[track_caller]
             pub fn $name(&self) -> $crate::tensor::Tensor {
                 let site = $crate::tensor::compose::CallSite::here(stringify!($name));
-                let x = self.clone().cast_as(site.name, self.dtype().to_float(), site.span);
+                let x = site.autocast(self).into_owned();
+                let dtype = x.dtype().to_float();
+                let x = x.cast_as(site.name, dtype, site.span);
                 let op = $crate::ir::Op::Alu($crate::ir::AluOp::$op);
                 $crate::tensor::Tensor::apply_owned(site.name, site.span, op, [x])
             }
