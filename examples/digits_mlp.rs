@@ -28,6 +28,9 @@ struct Arguments {
     /// Device to run on: cpu, cuda:0, wgpu:0.
     #[arg(long, env = "KILN_DEVICE", default_value = "cpu")]
     device: Device,
+    /// Mixed precision: computes products in this type, bf16.
+    #[arg(long, value_name = "DTYPE")]
+    amp: Option<DType>,
     /// Keeps the trained model in this file of the safetensors format.
     #[arg(long)]
     save: Option<PathBuf>,
@@ -47,7 +50,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     kiln::manual_seed(0);
     let digits = Digits::load()?;
     let model = with_device(arguments.device, network);
-    let losses = train(&model, &digits, arguments.device)?;
+    let losses = train(&model, &digits, arguments)?;
     println!("loss {:.4} after {EPOCHS} epochs of {} steps", losses[EPOCHS - 1], TRAINING / BATCH);
     let tests: Vec<usize> = (TRAINING..digits.labels.len()).collect();
     let (images, labels) = digits.batch(&tests)?;
@@ -72,7 +75,7 @@ fn network() -> Sequential {
 }
 
 /// The mean loss of each epoch.
-fn train(model: &Sequential, digits: &Digits, device: Device) -> Result<Vec<f64>, Failure> {
+fn train(model: &Sequential, digits: &Digits, arguments: &Arguments) -> Result<Vec<f64>, Failure> {
     let opts = LoaderOpts::default().batch_size(BATCH).shuffle(true);
     let loader = DataLoader::new(Training(digits.clone()), opts)?;
     let mut optimizer = Adam::new(model.parameters(), AdamOpts::default());
@@ -82,9 +85,12 @@ fn train(model: &Sequential, digits: &Digits, device: Device) -> Result<Vec<f64>
     for epoch in 0..EPOCHS {
         let mut sum = 0.0;
         for batch in loader.epoch(epoch as u64) {
-            let (images, labels) = batch?.to(device);
+            let (images, labels) = batch?.to(arguments.device);
             optimizer.zero_grad();
-            let loss = model.forward(&images).cross_entropy(&labels, Default::default());
+            let loss = {
+                let _mixed = arguments.amp.map(kiln::autocast);
+                model.forward(&images).cross_entropy(&labels, Default::default())
+            };
             loss.backward()?;
             optimizer.step()?;
             sum += loss.item::<f64>()?; // the step has computed it

@@ -23,7 +23,7 @@ use trigram::Trigram;
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const SIZES: Sizes = Sizes { context: 8, width: 16, layers: 2, heads: 2, dropout: 0.1 };
-const SCHEDULE: Schedule = Schedule { steps: 12, batch: 4, lr: 1e-2, seed: 5 };
+const SCHEDULE: Schedule = Schedule { steps: 12, batch: 4, lr: 1e-2, seed: 5, amp: None };
 
 /// A text with as much order as chance.
 fn text() -> Text {
@@ -63,6 +63,25 @@ fn stopped_and_resumed(device: Device) {
 #[test]
 fn a_run_that_was_stopped_goes_on_bit_by_bit() {
     stopped_and_resumed(Device::cpu());
+}
+
+/// Products in 16 bits lead to the same place, in as many plans.
+#[test]
+fn mixed_precision_ends_where_full_precision_does() {
+    let ended = |device: Device, amp| {
+        let schedule = Schedule { steps: 60, amp, ..SCHEDULE };
+        let mut training = Training::new(&text(), SIZES, schedule, device, None).unwrap();
+        run(&mut training, 4);
+        let before = kiln::context().counters();
+        run(&mut training, 56);
+        let after = kiln::context().counters();
+        assert_eq!(after.plans_built, before.plans_built);
+        training.evaluate(&text().training, 8).unwrap()
+    };
+    let context = kiln::Context::new();
+    let [full, mixed] =
+        kiln::with_context(&context, || [None, Some(DType::BF16)].map(|amp| ended(Device::cpu(), amp)));
+    assert!((full - mixed).abs() < 0.02, "{full} {mixed}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use kiln::data::{Batch, Batches, DataLoader, LoaderOpts};
 use kiln::nn::ModuleExt;
 use kiln::optim::{AdamW, AdamWOpts, Cosine, Optimizer, Scheduler, WarmUp, clip_grad_norm};
 use kiln::prelude::*;
-use kiln::{Generator, StateDict, no_grad};
+use kiln::{Generator, StateDict, autocast, no_grad};
 
 use super::Failure;
 use super::model::{CharTransformer, Sizes};
@@ -27,6 +27,9 @@ pub struct Schedule {
     /// What the run follows from.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Mixed precision: computes products in this type, bf16.
+    #[arg(long, value_name = "DTYPE")]
+    pub amp: Option<DType>,
 }
 
 /// A run: the model, and everything that its next step depends on.
@@ -38,6 +41,7 @@ pub struct Training {
     scheduler: Scheduler<WarmUp<Cosine>>,
     batches: Batches<Windows>,
     device: Device,
+    amp: Option<DType>,
 }
 
 impl Training {
@@ -69,7 +73,7 @@ impl Training {
         let windows = Windows { text: text.training.clone(), context: sizes.context, stride: 1 };
         let opts = LoaderOpts::default().batch_size(schedule.batch).shuffle(true).seed(schedule.seed);
         let batches = DataLoader::new(windows, opts)?.epoch_from(0, losses.len());
-        Ok(Training { model, losses, optimizer, scheduler, batches, device })
+        Ok(Training { model, losses, optimizer, scheduler, batches, device, amp: schedule.amp })
     }
 
     /// One step: a batch, its loss, gradients, and an update, in one plan.
@@ -78,7 +82,10 @@ impl Training {
         let batch = self.batches.next().ok_or("the text is used up; take fewer steps")?;
         let (characters, following) = batch?.to(self.device);
         self.optimizer.zero_grad();
-        let loss = self.model.loss(&characters, &following);
+        let loss = {
+            let _mixed = self.amp.map(autocast);
+            self.model.loss(&characters, &following)
+        };
         loss.backward()?;
         let _norm = clip_grad_norm(&self.model.parameters(), 1.0)?;
         self.optimizer.step()?;
