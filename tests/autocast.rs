@@ -1,5 +1,8 @@
 //! Mixed precision: which operations are computed in which type, how scopes nest, and that training by it works.
 
+#[path = "support/adapter.rs"]
+mod adapter;
+
 use kiln::nn::{BatchNorm, Conv2d, Gru, Layer, LayerNorm, Linear, Lstm, ModuleExt, Sequential};
 use kiln::optim::{Adam, AdamOpts, Optimizer};
 use kiln::opts::{AutocastOpts, MatrixNorm, NormOpts, Reduction};
@@ -200,22 +203,25 @@ fn probabilities_in_16_bits_are_refused_with_advice() {
     assert_eq!(here.binary_cross_entropy(&here, Default::default()).dtype(), DType::F32);
 }
 
-/// Gradients reach parameters in `F32`, whether they are asked for within the scope or outside.
+/// Gradients reach parameters in `F32`, whether they are asked for within the scope or outside, and are those that casts
+/// written out have.
 #[test]
 fn gradients_are_those_of_the_casts() {
-    let (x, w) = (Tensor::rand([8, 4], ()), Tensor::rand([4, 4], ()).with_requires_grad());
-    let loss = || x.matmul(&w).gelu().softmax(-1).square().sum(..);
-    let by_hand = {
-        let product = x.to_dtype(LOW).matmul(&w.to_dtype(LOW));
-        product.gelu().softmax(-1).square().sum(..)
-    };
-    let outside = kiln::grad(&with_autocast(LOW, loss), &[&w]).remove(0);
-    let within = with_autocast(LOW, || kiln::grad(&loss(), &[&w]).remove(0));
-    let expected = kiln::grad(&by_hand, &[&w]).remove(0);
-    assert_eq!(outside.dtype(), DType::F32);
-    let values = |x: &Tensor| x.to_vec::<f32>().unwrap();
-    assert_eq!(values(&outside), values(&expected));
-    assert_eq!(values(&within), values(&expected));
+    for device in std::iter::once(Device::cpu()).chain(adapter::adapter()) {
+        for low in [DType::BF16, DType::F16] {
+            let (x, w) = (Tensor::rand([8, 4], device), Tensor::rand([4, 4], device).with_requires_grad());
+            let rest = |product: Tensor| product.gelu().to_dtype(DType::F32).softmax(-1).square().sum(..);
+            let loss = || rest(x.matmul(&w));
+            let by_hand = rest(x.to_dtype(low).matmul(&w.to_dtype(low)));
+            let outside = kiln::grad(&with_autocast(low, loss), &[&w]).remove(0);
+            let within = with_autocast(low, || kiln::grad(&loss(), &[&w]).remove(0));
+            let expected = kiln::grad(&by_hand, &[&w]).remove(0);
+            assert_eq!(outside.dtype(), DType::F32);
+            let values = |x: &Tensor| x.to_vec::<f32>().unwrap();
+            assert_eq!(values(&outside), values(&expected), "{device} {low}");
+            assert_eq!(values(&within), values(&expected), "{device} {low}");
+        }
+    }
 }
 
 /// A checkpoint computes again what it computed, in the same types.
