@@ -2,7 +2,7 @@
 //!
 //! Matrix products and convolutions are faster in 16-bit floats and lose little, since they add up in
 //! 32 bits. Exponentials, norms, losses and long sums lose much. Under [`autocast`] each operation
-//! converts its floating operands by a table ([`policy`]), PyTorch's for CUDA or for the CPU; parameters
+//! converts its floating operands by a table ([`policy()`]), PyTorch's for CUDA or for the CPU; parameters
 //! stay `F32`, and gradients reach them in `F32` through the conversions, which are ordinary nodes.
 
 pub mod policy;
