@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::DeviceKind;
 use crate::ir::collect::{AddressMap, Collected};
 use crate::ir::pending::Cells;
-use crate::ir::{Node, NodeId};
+use crate::ir::{Node, NodeId, Op};
 use crate::schedule::fallback::Fallback;
 
 /// A new value of some state, and the value before.
@@ -19,7 +19,7 @@ pub(crate) fn fallbacks(
     replacements: Vec<Replacement>,
 ) -> Vec<Fallback> {
     let of_cells = cells.replacements().map(|(new, before)| (new.clone(), before.clone()));
-    let all: Vec<Replacement> = replacements.into_iter().chain(of_cells).filter(is_on_gpu).collect();
+    let all: Vec<Replacement> = replacements.into_iter().chain(of_cells).filter(can_fall_back).collect();
     if all.is_empty() {
         return Vec::new();
     }
@@ -41,12 +41,14 @@ pub(crate) fn fallbacks(
     found
 }
 
-fn is_on_gpu((new, before): &Replacement) -> bool {
+/// A write into what was there costs what it writes, and choosing all of it would copy the rest: what is written at
+/// an index stays written.
+fn can_fall_back((new, before): &Replacement) -> bool {
     let gpu = match new.ty().device.kind {
         DeviceKind::Wgpu | DeviceKind::Cuda => true,
         DeviceKind::Cpu | DeviceKind::Meta | DeviceKind::Null => false,
     };
-    gpu && new.ty() == before.ty()
+    gpu && new.ty() == before.ty() && !matches!(new.op(), Op::Scatter(..))
 }
 
 /// The numbers that nodes have in a collection.

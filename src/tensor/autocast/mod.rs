@@ -87,7 +87,7 @@ pub struct Autocast(#[expect(dead_code, reason = "held to be dropped")] Scope<Co
 ///     let _guard = autocast(DType::BF16);
 ///     let y = layer.forward(&Tensor::ones([3, 4], ()));
 ///     assert_eq!((y.dtype(), y.relu().dtype()), (DType::BF16, DType::BF16));
-///     y.exp().sum(..)
+///     y.cross_entropy(&Tensor::from([0i64, 1, 0]), Default::default())
 /// };
 /// assert_eq!(loss.dtype(), DType::F32);
 /// loss.backward()?;
