@@ -36,8 +36,8 @@ pub trait Optimizer {
     /// An error recorded in a gradient, or what
     /// [`Tensor::realize`](crate::Tensor::realize) says. Parameters and state
     /// are then as they were. A GPU tells of an index out of range when the host next waits for it: by then
-    /// the step counts as made (Adam's correction sees it), but has moved nothing, unless the index was one within a
-    /// loop, or one of which only a part is read.
+    /// the step counts as made (Adam's correction sees it), but has moved nothing, unless the index was one
+    /// within a loop, or one of which only a part is read.
     #[track_caller]
     fn step(&mut self) -> Result<()>;
     /// The parameters, group after group.
