@@ -243,7 +243,7 @@ fn failures_of_a_replay_are_errors() {
 }
 
 /// Without the driver, or with it and without the compiler, the error names the
-/// library that is missing.
+/// library that is missing and the user's line.
 #[cfg(all(unix, feature = "cuda"))]
 #[test]
 fn a_missing_cuda_library_is_named() {
@@ -251,7 +251,9 @@ fn a_missing_cuda_library_is_named() {
     const MISSING: &str = "KILN_TEST_MISSING";
     if let Ok(missing) = std::env::var(MISSING) {
         let error = numbers().to(Device::cuda(0)).realize().expect_err("it is missing").to_string();
-        assert!(error.contains(&format!("{missing} was not found")) && error.lines().count() == 1, "{error}");
+        let (fault, line) = error.split_once('\n').expect("what is missing, and where it was asked for");
+        assert!(fault.contains(&format!("{missing} was not found")), "{error}");
+        assert!(line.trim().starts_with("at tests/faults.rs:"), "{error}");
         // And nothing else is the worse for it.
         assert_eq!((numbers() + 1.0).to_vec::<f32>().unwrap()[8], 2.0);
         return;

@@ -152,11 +152,12 @@ step "examples"
 join release
 cargo run --quiet --release --example quickstart
 if ! ldconfig -p | grep -q libcuda.so.1; then
-    # One line says what is missing.
+    # One line says what is missing, and one where it was asked for.
     status=0
     cargo run --quiet --release --example quickstart -- --device cuda >target/no_cuda.out 2>target/no_cuda.err || status=$?
     cat target/no_cuda.err
-    [ "$status" = 1 ] && [ "$(wc -l <target/no_cuda.err)" = 1 ] && grep -q 'libcuda was not found' target/no_cuda.err
+    [ "$status" = 1 ] && [ "$(wc -l <target/no_cuda.err)" = 2 ] &&
+        grep -q 'libcuda was not found' target/no_cuda.err && grep -q 'at examples/quickstart.rs:' target/no_cuda.err
 fi
 KILN_VIRTUAL_DEVICES=cpu=2,cuda=1 cargo run --quiet --release --example device_info
 cargo run --quiet --release --example memory_tracker -- --rows 64 --timeline target/memory.html
