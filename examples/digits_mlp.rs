@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use kiln::data::{Batch, DataLoader, Dataset, LoadError, LoaderOpts};
 use kiln::nn::{Layer, Linear, ModuleExt, Sequential};
-use kiln::optim::{Adam, AdamOpts, Optimizer};
+use kiln::optim::{Adam, AdamOpts, GradScaler, GradScalerOpts, Optimizer};
 use kiln::prelude::*;
 use plotters::prelude::*;
 
@@ -28,7 +28,7 @@ struct Arguments {
     /// Device to run on: cpu, cuda:0, wgpu:0.
     #[arg(long, env = "KILN_DEVICE", default_value = "cpu")]
     device: Device,
-    /// Mixed precision: computes products in this type, bf16.
+    /// Mixed precision: computes products in this type, bf16 or f16.
     #[arg(long, value_name = "DTYPE")]
     amp: Option<DType>,
     /// Keeps the trained model in this file of the safetensors format.
@@ -79,6 +79,7 @@ fn train(model: &Sequential, digits: &Digits, arguments: &Arguments) -> Result<V
     let opts = LoaderOpts::default().batch_size(BATCH).shuffle(true);
     let loader = DataLoader::new(Training(digits.clone()), opts)?;
     let mut optimizer = Adam::new(model.parameters(), AdamOpts::default());
+    let mut scaler = GradScaler::new(GradScalerOpts::default().enabled(arguments.amp == Some(DType::F16)));
     let style = "{bar:40} epoch {pos}/{len} {msg}";
     let bar = ProgressBar::new(EPOCHS as u64).with_style(ProgressStyle::with_template(style)?);
     let mut losses = Vec::with_capacity(EPOCHS);
@@ -91,8 +92,9 @@ fn train(model: &Sequential, digits: &Digits, arguments: &Arguments) -> Result<V
                 let _mixed = arguments.amp.map(kiln::autocast);
                 model.forward(&images).cross_entropy(&labels, Default::default())
             };
-            loss.backward()?;
-            optimizer.step()?;
+            scaler.scale(&loss).backward()?;
+            scaler.step(&mut optimizer)?;
+            scaler.update()?;
             sum += loss.item::<f64>()?; // the step has computed it
         }
         losses.push(sum / loader.len() as f64);

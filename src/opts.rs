@@ -17,6 +17,7 @@ pub use crate::io::LoadOpts;
 pub use crate::nn::attention::{AttentionInput, AttentionLayerOpts};
 pub use crate::nn::transformer::TransformerOpts;
 pub use crate::optim::AdagradOpts;
+pub use crate::optim::GradScalerOpts;
 pub use crate::optim::LionOpts;
 pub use crate::optim::RmsPropOpts;
 pub use crate::optim::SgdOpts;

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use kiln::data::{Batch, Batches, DataLoader, LoaderOpts};
 use kiln::nn::ModuleExt;
-use kiln::optim::{AdamW, AdamWOpts, Cosine, Optimizer, Scheduler, WarmUp, clip_grad_norm};
+use kiln::optim::{
+    AdamW, AdamWOpts, Cosine, GradScaler, GradScalerOpts, Optimizer, Scheduler, WarmUp, clip_grad_norm,
+};
 use kiln::prelude::*;
 use kiln::{Generator, StateDict, autocast, no_grad};
 
@@ -27,7 +29,7 @@ pub struct Schedule {
     /// What the run follows from.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Mixed precision: computes products in this type, bf16.
+    /// Mixed precision: computes products in this type, bf16 or f16.
     #[arg(long, value_name = "DTYPE")]
     pub amp: Option<DType>,
 }
@@ -38,6 +40,7 @@ pub struct Training {
     /// The loss of each step so far.
     pub losses: Vec<f32>,
     optimizer: AdamW,
+    scaler: GradScaler,
     scheduler: Scheduler<WarmUp<Cosine>>,
     batches: Batches<Windows>,
     device: Device,
@@ -61,19 +64,21 @@ impl Training {
         let falling = Cosine { steps: schedule.steps as u64 - growing, floor: schedule.lr / 20.0 };
         let warm_up = WarmUp { steps: growing, factor: 0.01, then: falling };
         let mut scheduler = Scheduler::new(&mut optimizer, warm_up);
+        let mut scaler = GradScaler::new(GradScalerOpts::default().enabled(schedule.amp == Some(DType::F16)));
         let mut losses = Vec::new();
         if let Some(path) = resumed {
             let state = StateDict::open(path)?;
             model.load_state_dict(&state.part("model"), device)?;
             optimizer.load_state_dict(&state.part("optimizer"))?;
             scheduler.load_state_dict(&state.part("scheduler"))?;
+            scaler.load_state_dict(&state.part("scaler"))?;
             kiln::set_generator(Generator::from_state_dict(&state.part("generator"))?);
             losses = state.get("losses").ok_or("the state holds no losses")?.to_vec()?;
         }
         let windows = Windows { text: text.training.clone(), context: sizes.context, stride: 1 };
         let opts = LoaderOpts::default().batch_size(schedule.batch).shuffle(true).seed(schedule.seed);
         let batches = DataLoader::new(windows, opts)?.epoch_from(0, losses.len());
-        Ok(Training { model, losses, optimizer, scheduler, batches, device, amp: schedule.amp })
+        Ok(Training { model, losses, optimizer, scaler, scheduler, batches, device, amp: schedule.amp })
     }
 
     /// One step: a batch, its loss, gradients, and an update, in one plan.
@@ -86,11 +91,15 @@ impl Training {
             let _mixed = self.amp.map(autocast);
             self.model.loss(&characters, &following)
         };
-        loss.backward()?;
+        self.scaler.scale(&loss).backward()?;
+        self.scaler.unscale(&self.optimizer)?;
         let _norm = clip_grad_norm(&self.model.parameters(), 1.0)?;
-        self.optimizer.step()?;
-        self.scheduler.step(&mut self.optimizer);
+        self.scaler.step(&mut self.optimizer)?;
+        self.scaler.update()?;
         self.losses.push(loss.item()?);
+        if !self.scaler.skipped().item::<bool>()? {
+            self.scheduler.step(&mut self.optimizer);
+        }
         Ok(self.losses[self.losses.len() - 1])
     }
 
@@ -116,6 +125,7 @@ impl Training {
         state.extend("model", self.model.state_dict()?)?;
         state.extend("optimizer", self.optimizer.state_dict()?)?;
         state.extend("scheduler", self.scheduler.state_dict()?)?;
+        state.extend("scaler", self.scaler.state_dict()?)?;
         state.extend("generator", kiln::generator().state_dict()?)?;
         let losses = Tensor::from_slice(&self.losses, [self.losses.len()], Device::cpu());
         state.insert("losses", &losses)?;

@@ -3,6 +3,7 @@
 use crate::optim::check::{Refused, at_least_0};
 use crate::optim::core::OptimizerCore;
 use crate::optim::rule::{Rule, Update, UpdateInput, lr_is_a_field};
+use crate::optim::steps::StepNumber;
 use crate::tensor::options::options;
 
 /// Steps by the gradient over the root of the sum of all its squares (Duchi et
@@ -39,8 +40,8 @@ impl Rule for AdagradOpts {
         vec![("sum", self.initial_accumulator)]
     }
 
-    fn numbers(&self, step: u64) -> Vec<f64> {
-        vec![self.lr / (1.0 + (step - 1) as f64 * self.lr_decay)]
+    fn numbers(&self, step: &StepNumber) -> Vec<StepNumber> {
+        vec![self.lr / ((step.clone() + -1.0) * self.lr_decay + 1.0)]
     }
 
     fn update(&self, at: &UpdateInput) -> Update {

@@ -3,6 +3,7 @@
 use crate::optim::check::{self, Refused, at_least_0};
 use crate::optim::core::OptimizerCore;
 use crate::optim::rule::{Rule, Update, UpdateInput, blend, lr_is_a_field, momentum_is};
+use crate::optim::steps::StepNumber;
 use crate::tensor::Tensor;
 use crate::tensor::options::options;
 
@@ -61,7 +62,7 @@ impl Rule for AdamOpts {
         state(self.amsgrad)
     }
 
-    fn numbers(&self, step: u64) -> Vec<f64> {
+    fn numbers(&self, step: &StepNumber) -> Vec<StepNumber> {
         let (size, root) = corrections(self.lr, self.betas, step);
         vec![size, root]
     }
@@ -86,9 +87,9 @@ impl Rule for AdamWOpts {
         state(self.amsgrad)
     }
 
-    fn numbers(&self, step: u64) -> Vec<f64> {
+    fn numbers(&self, step: &StepNumber) -> Vec<StepNumber> {
         let (size, root) = corrections(self.lr, self.betas, step);
-        vec![size, root, 1.0 - self.lr * self.weight_decay]
+        vec![size, root, (1.0 - self.lr * self.weight_decay).into()]
     }
 
     fn update(&self, at: &UpdateInput) -> Update {
@@ -114,8 +115,9 @@ fn state(amsgrad: bool) -> Vec<(&'static str, f64)> {
 
 /// The length of a step, and the root by which the mean square is too small:
 /// the means start at 0.
-fn corrections(lr: f64, betas: (f64, f64), step: u64) -> (f64, f64) {
-    let missing = |beta: f64| 1.0 - beta.powf(step as f64);
+fn corrections(lr: f64, betas: (f64, f64), step: &StepNumber) -> (StepNumber, StepNumber) {
+    // 1 - beta^step, where 32 bits would lose the difference.
+    let missing = |beta: f64| (step.clone() * beta.ln()).exp_m1() * -1.0;
     (lr / missing(betas.0), missing(betas.1).sqrt())
 }
 

@@ -21,7 +21,8 @@ pub fn clip_grad_norm(params: &[Param], max_norm: f64) -> Result<Tensor> {
     bound(CallSite { name: "clip_grad_norm", span }, max_norm)?;
     without_grad(|| {
         let gradients = Gradients::of(CallSite { name: "clip_grad_norm", span }, params)?;
-        let Some(square) = gradients.squares().reduce(|a, b| &a + b.to(a.device())) else {
+        let squares = gradients.pieces().map(|piece| piece.square().sum(..));
+        let Some(square) = squares.reduce(|a, b| &a + b.to(a.device())) else {
             let found = format!("{} parameters without", params.len());
             return Err(OpError::new("clip_grad_norm", span, "parameters with gradients", found).into());
         };
@@ -35,12 +36,12 @@ pub fn clip_grad_norm(params: &[Param], max_norm: f64) -> Result<Tensor> {
 }
 
 /// The gradients of parameters, those that are alike in one piece.
-struct Gradients<'a> {
+pub(super) struct Gradients<'a> {
     packs: Vec<(Vec<&'a Param>, Pack, Tensor)>,
 }
 
 impl<'a> Gradients<'a> {
-    fn of(site: CallSite, params: &'a [Param]) -> Result<Gradients<'a>> {
+    pub(super) fn of(site: CallSite, params: &'a [Param]) -> Result<Gradients<'a>> {
         let found: Vec<(&Param, Tensor)> = params.iter().filter_map(|p| Some((p, p.grad()?))).collect();
         let mut packs = Vec::new();
         for members in alike(found.iter().map(|(_, grad)| (grad.dtype(), grad.device()))) {
@@ -53,15 +54,16 @@ impl<'a> Gradients<'a> {
         Ok(Gradients { packs })
     }
 
-    /// Sums of squares, of all gradients together.
-    fn squares(&self) -> impl Iterator<Item = Tensor> {
-        self.packs.iter().flat_map(|(params, pack, whole)| {
-            let parts = if pack.is_dense() { vec![whole.clone()] } else { pack.parts(whole, params.len()) };
-            parts.into_iter().map(|part| part.square().sum(..))
+    /// All gradients, in as few pieces as there are without anything between.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = Tensor> {
+        self.packs.iter().flat_map(|(params, pack, whole)| match pack.is_dense() {
+            true => vec![whole.clone()],
+            false => pack.parts(whole, params.len()),
         })
     }
 
-    fn replace(&self, change: impl Fn(&Tensor) -> Tensor) -> Result<()> {
+    /// Puts in what `change` makes of each piece.
+    pub(super) fn replace(&self, change: impl Fn(&Tensor) -> Tensor) -> Result<()> {
         for (params, pack, whole) in &self.packs {
             let changed = pack.parts(&change(whole), params.len());
             params.iter().zip(changed).try_for_each(|(param, grad)| param.set_grad(Some(&grad)))?;

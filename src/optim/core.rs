@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::base::{DType, Device, OpError, Result, Span};
+use crate::base::{DType, OpError, Result, Span};
 use crate::grad::without_grad;
 use crate::io::StateDict;
 use crate::ir::Node;
@@ -16,6 +16,7 @@ use crate::ir::pending::StateScope;
 use crate::nn::Param;
 use crate::optim::group::reduced;
 use crate::optim::rule::{Rule, Update, UpdateInput};
+use crate::optim::steps::{StepCount, StepNumbers, StepOf};
 use crate::plan;
 use crate::plan::fallback::Replacement;
 use crate::plan::realize::RealizeHook;
@@ -36,10 +37,36 @@ pub trait Optimizer {
     /// An error recorded in a gradient, or what
     /// [`Tensor::realize`](crate::Tensor::realize) says. Parameters and state
     /// are then as they were. A GPU tells of an index out of range when the host next waits for it: by then
-    /// the step counts as made (Adam's correction sees it), but has moved nothing, unless the index was one
+    /// the step counts as made (Adam's correction sees it) unless the device counts
+    /// ([`Optimizer::step_unless`]), but has moved nothing, unless the index was one
     /// within a loop, or one of which only a part is read.
     #[track_caller]
     fn step(&mut self) -> Result<()>;
+    /// [`Optimizer::step`], of which nothing is left where `skip`, a truth value of rank 0, holds:
+    /// parameters, state and counts of steps are then as they were. Nobody waits for `skip`, which the step
+    /// computes too: the device selects, and counts the steps from then on. [`GradScaler`] steps so.
+    ///
+    /// # Errors
+    /// As [`Optimizer::step`]; a `skip` that is no such value.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::nn::Param;
+    /// use kiln::optim::{Optimizer, Sgd, SgdOpts};
+    /// use kiln::prelude::*;
+    /// let weight = Param::new(Tensor::from([1.0f32]));
+    /// let mut optimizer = Sgd::new([weight.clone()], SgdOpts::default().lr(0.5));
+    /// for overflowed in [true, false] {
+    ///     weight.set_grad(Some(&Tensor::from([1.0f32])))?;
+    ///     optimizer.step_unless(&Tensor::full((), overflowed, ()))?;
+    /// }
+    /// assert_eq!(weight.get().to_vec::<f32>()?, [0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// [`GradScaler`]: crate::optim::GradScaler
+    #[track_caller]
+    fn step_unless(&mut self, skip: &Tensor) -> Result<()>;
     /// The parameters, group after group.
     fn parameters(&self) -> Vec<Param>;
     /// Number of groups of parameters.
@@ -116,7 +143,7 @@ pub(super) struct ParamSlot {
     pub(super) param: Param,
     /// Empty before the first step.
     pub(super) state: Vec<Tensor>,
-    pub(super) steps: u64,
+    pub(super) steps: StepCount,
 }
 
 impl<R: Rule> OptimizerCore<R> {
@@ -128,7 +155,7 @@ impl<R: Rule> OptimizerCore<R> {
             OptimizerCore { groups: vec![Group::new(rule, Vec::new(), CallSite::here("optimizer"))] };
         for param in params {
             if !core.holds(&param) {
-                core.groups[0].slots.push(ParamSlot { param, state: Vec::new(), steps: 0 });
+                core.groups[0].slots.push(ParamSlot::new(param));
             }
         }
         core
@@ -149,9 +176,7 @@ impl<R: Rule> OptimizerCore<R> {
             let error = OpError::new("add_group", span, expected, format!("parameter {at}, which is in one"));
             return Err(error.with_shapes([params[at].shape()]).into());
         }
-        let slots =
-            params.into_iter().map(|param| ParamSlot { param, state: Vec::new(), steps: 0 }).collect();
-        self.groups.push(Group::new(rule, slots, site));
+        self.groups.push(Group::new(rule, params.into_iter().map(ParamSlot::new).collect(), site));
         Ok(())
     }
 
@@ -165,16 +190,21 @@ impl<R: Rule> OptimizerCore<R> {
 
     /// The updates of every parameter that has a gradient: what to compute, and the step that
     /// applies it.
-    fn advance(&mut self, site: CallSite) -> Result<(Vec<Arc<Node>>, PendingStep<'_, R>)> {
+    fn advance(
+        &mut self,
+        site: CallSite,
+        skip: Option<&Tensor>,
+    ) -> Result<(Vec<Arc<Node>>, PendingStep<'_, R>)> {
         let _line = site.span.enter();
         self.groups.iter().try_for_each(Group::check)?;
         let packed_updates =
-            self.groups.iter().map(|group| group.packed_updates(site)).collect::<Result<Vec<_>>>()?;
+            self.groups.iter().map(|group| group.packed_updates(site, skip)).collect::<Result<Vec<_>>>()?;
         let (mut targets, mut gradients) = (Vec::new(), Vec::new());
         for (group, packed_update) in
             self.groups.iter().zip(&packed_updates).flat_map(|(g, s)| s.iter().map(move |s| (g, s)))
         {
-            for tensor in std::iter::once(&packed_update.update.param).chain(&packed_update.update.state) {
+            let Update { param, state } = &packed_update.update;
+            for tensor in std::iter::once(param).chain(state).chain(packed_update.step.after.counted()) {
                 targets.push(tensor.node()?.clone());
             }
             for gradient in packed_update.slots_of.iter().filter_map(|&place| group.slots[place].param.grad())
@@ -183,10 +213,20 @@ impl<R: Rule> OptimizerCore<R> {
             }
         }
         targets.extend(gradients);
+        if let Some(skip) = skip {
+            targets.push(skip.node()?.clone());
+        }
         Ok((
             targets,
             PendingStep { groups: &mut self.groups, packed_updates, done: Vec::new(), span: site.span },
         ))
+    }
+
+    fn step_at(&mut self, site: CallSite, skip: Option<&Tensor>) -> Result<()> {
+        without_grad(|| {
+            let (targets, mut advance) = self.advance(site, skip)?;
+            plan::realize_as(&targets, site.span, StateScope::All, &mut advance)
+        })
     }
 
     fn holds(&self, param: &Param) -> bool {
@@ -197,11 +237,16 @@ impl<R: Rule> OptimizerCore<R> {
 impl<R: Rule> Optimizer for OptimizerCore<R> {
     #[track_caller]
     fn step(&mut self) -> Result<()> {
-        let site = CallSite::here("step");
-        without_grad(|| {
-            let (targets, mut advance) = self.advance(site)?;
-            plan::realize_as(&targets, site.span, StateScope::All, &mut advance)
-        })
+        self.step_at(CallSite::here("step"), None)
+    }
+    #[track_caller]
+    fn step_unless(&mut self, skip: &Tensor) -> Result<()> {
+        let site = CallSite::here("step_unless");
+        let scalar = skip.node()?.ty().shape.rank() == 0 && skip.dtype() == DType::Bool;
+        if !scalar {
+            return Err(site.error("a truth value of rank 0", skip.node()?.ty().to_string(), &[skip]));
+        }
+        self.step_at(site, Some(skip))
     }
 
     fn parameters(&self) -> Vec<Param> {
@@ -269,6 +314,9 @@ impl<R> RealizeHook for PendingStep<'_, R> {
             for (new, before) in pairs {
                 found.push((new.node()?.clone(), before.node()?.clone()));
             }
+            if let (Some(new), Some(before)) = (packed.step.after.counted(), packed.step.before.counted()) {
+                found.push((new.node()?.clone(), before.node()?.clone()));
+            }
         }
         Ok(found)
     }
@@ -298,12 +346,13 @@ struct PackedUpdate {
     /// Whether there was no state yet.
     first: bool,
     update: Update,
+    step: StepOf,
 }
 
 impl<R: Rule> Group<R> {
     /// The updates of the parameters that have gradients.
-    fn packed_updates(&self, site: CallSite) -> Result<Vec<PackedUpdate>> {
-        let mut numbers = StepNumbers { site, rule: &self.rule, known: Vec::new() };
+    fn packed_updates(&self, site: CallSite, skip: Option<&Tensor>) -> Result<Vec<PackedUpdate>> {
+        let mut numbers = StepNumbers::new(site, &self.rule, skip);
         let mut moving: Vec<(usize, Tensor, Tensor)> = Vec::new();
         for (place, slot) in self.slots.iter().enumerate() {
             if let Some(grad) = slot.param.grad() {
@@ -314,7 +363,14 @@ impl<R: Rule> Group<R> {
         }
         let key = |(place, param, grad): &(usize, Tensor, Tensor)| {
             let slot = &self.slots[*place];
-            (param.dtype(), param.device(), grad.dtype(), grad.device(), slot.steps, slot.state.is_empty())
+            (
+                param.dtype(),
+                param.device(),
+                grad.dtype(),
+                grad.device(),
+                slot.steps.clone(),
+                slot.state.is_empty(),
+            )
         };
         let together = alike(moving.iter().map(key));
         together
@@ -348,15 +404,23 @@ impl<R: Rule> Group<R> {
             let part = |k: usize| states.iter().map(|state| state[k].clone()).collect::<Vec<Tensor>>();
             (0..states[0].len()).map(|k| pack.whole(&part(k))).collect::<Result<_>>()?
         };
-        let numbers = numbers.at(self.slots[slots_of[0]].steps + 1, &param);
-        let update =
-            self.rule.update(&UpdateInput { param: &param, grad: &grad, state: &state, numbers: &numbers });
-        // StepNumbers of a wider type must not widen what they change.
+        let step = numbers.at(&self.slots[slots_of[0]].steps, &param)?;
+        let update = self.rule.update(&UpdateInput {
+            param: &param,
+            grad: &grad,
+            state: &state,
+            numbers: &step.numbers,
+        });
+        // Numbers of a wider type must not widen what they change.
         let narrow = |x: Tensor| site.cast(&x, param.dtype());
         let update =
             Update { param: narrow(update.param), state: update.state.into_iter().map(narrow).collect() };
-        fits(site, &param, &update)?;
-        Ok(PackedUpdate { slots_of, pack, param, state, first, update })
+        update.check(site, &param)?;
+        let update = match numbers.skip(param.device()) {
+            Some(skip) => update.unless(site, &skip, &param, &state),
+            None => update,
+        };
+        Ok(PackedUpdate { slots_of, pack, param, state, first, update, step })
     }
 }
 
@@ -370,35 +434,22 @@ impl PackedUpdate {
         let state =
             if self.first { Vec::new() } else { self.state.iter().map(weak).collect::<Result<_>>()? };
         let mut slots_of = Vec::with_capacity(self.slots_of.len());
+        let mut steps = StepCount::Known(0);
         for (number, &place) in self.slots_of.iter().enumerate() {
             let slot = &mut slots[place];
             slots_of.push((place, slot.param.advance(&self.pack.part(&self.update.param, number), span)?));
             slot.state = self.update.state.iter().map(|whole| self.pack.part(whole, number)).collect();
-            slot.steps += 1;
+            steps = std::mem::replace(&mut slot.steps, self.step.after.clone());
         }
-        Ok(Undo { group, slots_of, pack: self.pack, param, update, state })
+        Ok(Undo { group, slots_of, pack: self.pack, param, update, state, steps })
     }
-}
-
-/// Fails unless what a rule made is of the parameter's type.
-fn fits(site: CallSite, param: &Tensor, update: &Update) -> Result<()> {
-    let expected = param.node()?.ty();
-    for made in std::iter::once(&update.param).chain(&update.state) {
-        let found = made.node()?.ty();
-        if expected != found {
-            let error = OpError::new(
-                site.name,
-                site.span,
-                format!("a rule that makes {expected}"),
-                found.to_string(),
-            );
-            return Err(error.with_shapes([expected.shape.clone(), found.shape.clone()]).into());
-        }
-    }
-    Ok(())
 }
 
 impl ParamSlot {
+    fn new(param: Param) -> ParamSlot {
+        ParamSlot { param, state: Vec::new(), steps: StepCount::Known(0) }
+    }
+
     /// The state, in the parameter's type and on its device.
     pub(super) fn state_beside(&self, param: &Tensor, rule: &impl Rule) -> Vec<Tensor> {
         let beside = |x: &Tensor| {
@@ -413,27 +464,6 @@ impl ParamSlot {
     }
 }
 
-/// The numbers of a step as arguments, shared by parameters that are equally
-/// far.
-struct StepNumbers<'a, R> {
-    site: CallSite,
-    rule: &'a R,
-    known: Vec<((u64, DType, Device), Vec<Tensor>)>,
-}
-
-impl<R: Rule> StepNumbers<'_, R> {
-    fn at(&mut self, step: u64, beside: &Tensor) -> Vec<Tensor> {
-        let key = (step, beside.dtype().compute(), beside.device());
-        if let Some((_, numbers)) = self.known.iter().find(|(known, _)| *known == key) {
-            return numbers.clone();
-        }
-        let argument = |number: f64| self.site.argument(number, key.1, key.2);
-        let numbers: Vec<Tensor> = self.rule.numbers(step).into_iter().map(argument).collect();
-        self.known.push((key, numbers.clone()));
-        numbers
-    }
-}
-
 /// How to roll back a step of some parameters.
 struct Undo {
     group: usize,
@@ -444,6 +474,7 @@ struct Undo {
     update: Arc<Node>,
     /// Empty if there was no state.
     state: Vec<Weak<Node>>,
+    steps: StepCount,
 }
 
 impl Undo {
@@ -455,7 +486,7 @@ impl Undo {
             let slot = &mut groups[self.group].slots[*place];
             slot.param.retract(put);
             slot.state = state.iter().map(|whole| self.pack.part(whole, number)).collect();
-            slot.steps -= 1;
+            slot.steps = self.steps.clone();
         }
         // A thread that holds the new parameters reads the old values: it saw a state between steps.
         if let Some(value) = old.as_ref().and_then(|param| param.value()) {

@@ -3,6 +3,7 @@
 use crate::optim::check::{self, Refused, at_least_0};
 use crate::optim::core::OptimizerCore;
 use crate::optim::rule::{Rule, Update, UpdateInput, blend, lr_is_a_field, momentum_is};
+use crate::optim::steps::StepNumber;
 use crate::tensor::options::options;
 
 /// Steps of one length along the sign of a mean of the gradients (Chen et al.
@@ -36,8 +37,8 @@ impl Rule for LionOpts {
         vec![("exp_avg", 0.0)]
     }
 
-    fn numbers(&self, _step: u64) -> Vec<f64> {
-        vec![self.lr, 1.0 - self.lr * self.weight_decay]
+    fn numbers(&self, _step: &StepNumber) -> Vec<StepNumber> {
+        vec![self.lr.into(), (1.0 - self.lr * self.weight_decay).into()]
     }
 
     fn update(&self, at: &UpdateInput) -> Update {

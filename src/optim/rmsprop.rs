@@ -3,6 +3,7 @@
 use crate::optim::check::{Refused, at_least_0};
 use crate::optim::core::OptimizerCore;
 use crate::optim::rule::{Rule, Update, UpdateInput, blend, lr_is_a_field, momentum_is};
+use crate::optim::steps::StepNumber;
 use crate::tensor::options::options;
 
 /// Steps by the gradient over its root mean square (Hinton 2012).
@@ -50,8 +51,8 @@ impl Rule for RmsPropOpts {
         names
     }
 
-    fn numbers(&self, _step: u64) -> Vec<f64> {
-        vec![self.lr]
+    fn numbers(&self, _step: &StepNumber) -> Vec<StepNumber> {
+        vec![self.lr.into()]
     }
 
     fn update(&self, at: &UpdateInput) -> Update {

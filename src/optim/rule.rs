@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use crate::base::{OpError, Result};
 use crate::optim::check::Refused;
+use crate::optim::steps::StepNumber;
 use crate::tensor::Tensor;
+use crate::tensor::compose::CallSite;
 
 /// How a parameter is updated by its gradient. The options of an optimizer
 /// are its rule.
@@ -36,7 +39,7 @@ pub trait Rule: fmt::Debug {
     fn state(&self) -> Vec<(&'static str, f64)>;
     /// Numbers of the step, counted from 1, that may differ from step to
     /// step; [`Rule::update`] gets them as tensors of rank 0.
-    fn numbers(&self, step: u64) -> Vec<f64>;
+    fn numbers(&self, step: &StepNumber) -> Vec<StepNumber>;
     /// The parameter after a step.
     fn update(&self, at: &UpdateInput) -> Update;
 }
@@ -61,6 +64,30 @@ pub struct Update {
     pub param: Tensor,
     /// What [`Rule::state`] names.
     pub state: Vec<Tensor>,
+}
+
+impl Update {
+    /// Fails unless a rule made what is of the parameter's type.
+    pub(super) fn check(&self, site: CallSite, param: &Tensor) -> Result<()> {
+        let expected = param.node()?.ty();
+        for made in std::iter::once(&self.param).chain(&self.state) {
+            let found = made.node()?.ty();
+            if expected != found {
+                let shapes = [expected.shape.clone(), found.shape.clone()];
+                let expected = format!("a rule that makes {expected}");
+                let error = OpError::new(site.name, site.span, expected, found.to_string());
+                return Err(error.with_shapes(shapes).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// What was there before, where `skip` holds.
+    pub(super) fn unless(self, site: CallSite, skip: &Tensor, param: &Tensor, state: &[Tensor]) -> Update {
+        let select = |old: &Tensor, new: &Tensor| site.select(skip, old, new, param.dtype());
+        let state = state.iter().zip(&self.state).map(|(old, new)| select(old, new)).collect();
+        Update { param: select(param, &self.param), state }
+    }
 }
 
 impl UpdateInput<'_> {

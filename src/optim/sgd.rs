@@ -3,6 +3,7 @@
 use crate::optim::check::{Refused, at_least_0};
 use crate::optim::core::OptimizerCore;
 use crate::optim::rule::{Rule, Update, UpdateInput, lr_is_a_field, momentum_is};
+use crate::optim::steps::StepNumber;
 use crate::tensor::options::options;
 
 /// Gradient descent, optionally with momentum (Sutskever et al. 2013).
@@ -46,8 +47,13 @@ impl Rule for SgdOpts {
         if self.momentum == 0.0 { Vec::new() } else { vec![("momentum_buffer", 0.0)] }
     }
 
-    fn numbers(&self, step: u64) -> Vec<f64> {
-        vec![self.lr, if step == 1 { 1.0 } else { 1.0 - self.dampening }]
+    fn numbers(&self, step: &StepNumber) -> Vec<StepNumber> {
+        // All of the first gradient.
+        let undamped = match self.dampening {
+            0.0 => StepNumber::from(1.0),
+            dampening => (step.clone() + -1.0).min(1.0) * -dampening + 1.0,
+        };
+        vec![self.lr.into(), undamped]
     }
 
     fn update(&self, at: &UpdateInput) -> Update {

@@ -5,6 +5,7 @@ use crate::io::{ExpectedTensor, StateDict};
 use crate::optim::core::{Group, OptimizerCore};
 use crate::optim::rule::Rule;
 use crate::optim::schedule::{Plateau, Scheduler};
+use crate::optim::steps::StepCount;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 
@@ -70,7 +71,7 @@ impl<R: Rule> Group<R> {
             state.insert("momentum", &number(momentum))?;
         }
         for (at, slot) in self.slots.iter().enumerate() {
-            state.insert(format!("params.{at}.steps"), &number(slot.steps as i64))?;
+            state.insert(format!("params.{at}.steps"), &slot.steps.saved())?;
             let remembered = slot.state_beside(&slot.param.get(), &self.rule);
             for ((name, _), tensor) in self.rule.state().iter().zip(&remembered) {
                 state.insert(format!("params.{at}.{name}"), tensor)?;
@@ -100,7 +101,7 @@ impl<R: Rule> Group<R> {
             self.set_momentum(momentum);
         }
         for (slot, (steps, state)) in self.slots.iter_mut().zip(loaded.slots) {
-            (slot.steps, slot.state) = (steps, state);
+            (slot.steps, slot.state) = (StepCount::Known(steps), state);
         }
     }
 }

@@ -220,7 +220,7 @@ fn a_cache_counts_no_position_that_cannot_be_computed() {
 }
 
 /// A GPU tells of a bad index when the host next waits, and later steps may have run by then. The state is as if the
-/// bad batches had not been there.
+/// bad batches had not been there; so are the counts of steps, where the device counts them.
 #[test]
 fn a_step_that_fails_late_changes_nothing() {
     for device in devices() {
@@ -232,14 +232,15 @@ fn a_step_that_fails_late_changes_nothing() {
         ];
         for (number, uses) in uses.into_iter().enumerate() {
             let start: Vec<f32> = (0..40).map(|i| (i % 7) as f32 * 0.1).collect();
-            let train = |batches: &[[i64; 3]]| {
+            let train = |batches: &[[i64; 3]], counted: bool| {
                 let weight = Param::new(Tensor::from_vec(start.clone(), [10, 4], device));
                 let mean = Var::new(Tensor::zeros([4], device));
                 let count = Var::new(Tensor::zeros([], device));
-                let mut optimizer = Sgd::new([weight.clone()], SgdOpts::default().lr(0.1).momentum(0.9));
+                let mut host = Sgd::new([weight.clone()], SgdOpts::default().lr(0.1).momentum(0.9));
+                let mut device_counts = Adam::new([weight.clone()], AdamOpts::default().lr(0.1));
                 let mut failed = 0;
                 for &ids in batches {
-                    optimizer.zero_grad();
+                    host.zero_grad();
                     let ids = Tensor::from_vec(ids.to_vec(), [3], device);
                     let x = weight.get();
                     let loss = uses(&x, &ids).square().mean(..);
@@ -247,17 +248,27 @@ fn a_step_that_fails_late_changes_nothing() {
                     // What it was is not part of what it becomes.
                     count.set(loss.detach()).unwrap();
                     loss.backward().unwrap();
-                    failed += usize::from(optimizer.step().is_err());
+                    let stepped = match counted {
+                        true => device_counts.step_unless(&Tensor::full((), false, device)),
+                        false => host.step(),
+                    };
+                    failed += usize::from(stepped.is_err());
                 }
                 failed += usize::from(device.synchronize().is_err());
                 let state = [weight.get(), mean.get(), count.get()];
                 let state: Vec<Vec<f32>> = state.iter().map(|x| x.to_vec().unwrap()).collect();
-                (state, failed)
+                let steps = device_counts.state_dict().unwrap();
+                let steps = steps.get("groups.0.params.0.steps").unwrap().item::<i64>().unwrap();
+                ((state, steps), failed)
             };
-            let (good, none) = train(&[[1, 2, 3], [4, 5, 6], [7, 8, 9]]);
-            let (state, failed) = train(&[[1, 2, 3], [1, 99, 3], [4, 5, 6], [-1, 0, 0], [7, 8, 9]]);
-            assert_eq!((none, good), (0, state), "{device} {number}");
-            assert!(failed > 0, "{device} {number}");
+            for counted in [false, true] {
+                let (good, none) = train(&[[1, 2, 3], [4, 5, 6], [7, 8, 9]], counted);
+                let bad = [[1, 2, 3], [1, 99, 3], [4, 5, 6], [-1, 0, 0], [7, 8, 9]];
+                let (state, failed) = train(&bad, counted);
+                assert_eq!(good.1, if counted { 3 } else { 0 });
+                assert_eq!((none, good), (0, state), "{device} {number}");
+                assert!(failed > 0, "{device} {number}");
+            }
         }
     }
 }

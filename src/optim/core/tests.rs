@@ -18,7 +18,7 @@ fn parameters_and_state_are_written_over_the_old_ones() {
             optimizer.zero_grad();
             let loss = model.forward(&x).square().mean(..);
             loss.backward().unwrap();
-            let (targets, mut advance) = optimizer.advance(CallSite::here("step")).unwrap();
+            let (targets, mut advance) = optimizer.advance(CallSite::here("step"), None).unwrap();
             advance.begin().unwrap();
             let report = report(&targets, Span::caller()).expect("no budget");
             assert!(report.kernels.iter().all(|kernel| !kernel.at.file().contains("adam.rs")), "{report}");

@@ -26,11 +26,20 @@ pub fn run(tally: &mut Tally) {
         let opts = SgdOpts::default().nesterov(true).momentum(0.9).dampening(0.1);
         first(Sgd::new(one(), opts))
     });
+    tally
+        .row("steps unless a number holds", || Sgd::new(one(), SgdOpts::default()).step_unless(&floats([2])));
     loaders(tally);
 }
 
 fn one() -> [Param; 1] {
     [Param::new(floats([2]))]
+}
+
+/// What the first step says if its loss is scaled.
+fn scaled(mut scaler: GradScaler) -> Result<(), Error> {
+    let params = one();
+    params[0].set_grad(Some(&floats([2])))?;
+    scaler.step(&mut Sgd::new(params, SgdOpts::default()))
 }
 
 /// What the first step says.
@@ -67,6 +76,11 @@ fn options() -> Vec<Op<f64>> {
         }),
         op("weight decay of Adagrad", |&n| {
             first(Adagrad::new(one(), AdagradOpts::default().weight_decay(n)))
+        }),
+        op("init scale of GradScaler", |&n| scaled(GradScaler::new(GradScalerOpts::default().init_scale(n)))),
+        op("growth of GradScaler", |&n| scaled(GradScaler::new(GradScalerOpts::default().growth_factor(n)))),
+        op("backoff of GradScaler", |&n| {
+            scaled(GradScaler::new(GradScalerOpts::default().backoff_factor(n)))
         }),
         op("a group's lr", |&n| {
             Sgd::new(one(), SgdOpts::default()).add_group(one(), SgdOpts::default().lr(n))
