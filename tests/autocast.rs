@@ -2,6 +2,10 @@
 
 #[path = "support/adapter.rs"]
 mod adapter;
+#[allow(dead_code, reason = "only calls are replayed")]
+mod corpus_runner;
+#[path = "autocast/pytorch.rs"]
+mod pytorch;
 
 use kiln::nn::{BatchNorm, Conv2d, Gru, Layer, LayerNorm, Linear, Lstm, ModuleExt, Sequential};
 use kiln::optim::{Adam, AdamOpts, Optimizer};
@@ -21,7 +25,7 @@ const PRODUCTS: &[Case] = &[
     ("bmm", |x| x.unsqueeze(0).bmm(&x.unsqueeze(0))),
     ("mv", |x| x.mv(&x.i(0))),
     ("addmm", |x| x.addmm(x, x, Default::default())),
-    ("addmv", |x| x.i(0).addmv(x, &x.i(0), Default::default())),
+    ("vecdot", |x| x.vecdot(x, 1)),
     ("baddbmm", |x| x.unsqueeze(0).baddbmm(&x.unsqueeze(0), &x.unsqueeze(0), Default::default())),
     ("addbmm", |x| x.addbmm(&x.unsqueeze(0), &x.unsqueeze(0), Default::default())),
     ("linear", |x| x.linear(x, Some(&x.i(0)))),
@@ -63,6 +67,8 @@ const LOSSES: &[Case] = &[
 /// In `F32` on GPUs only.
 const WIDE_ON_GPUS: &[Case] = &[
     ("exp", |x| x.exp()),
+    ("square", |x| x.square()),
+    ("trapezoid", |x| x.trapezoid(1.0, 0)),
     ("expm1", |x| x.expm1()),
     ("log", |x| x.log()),
     ("log2", |x| x.log2()),

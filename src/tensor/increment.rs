@@ -80,9 +80,9 @@ impl Tensor {
     #[track_caller]
     pub fn trapezoid(&self, spacing: impl Operand, axis: i64) -> Tensor {
         let site = CallSite::here("trapezoid");
-        let spacing = spacing.into_operand();
-        site.build(&[self], || {
-            let (areas, axis) = doubled_areas(site, self, spacing, axis)?;
+        let (this, spacing): (&Tensor, _) = (&site.autocast(self), spacing.into_operand());
+        site.build(&[this], || {
+            let (areas, axis) = doubled_areas(site, this, spacing, axis)?;
             Ok(halved(site, &total(site, &areas, &[axis])))
         })
     }
@@ -101,9 +101,9 @@ impl Tensor {
     #[track_caller]
     pub fn cumulative_trapezoid(&self, spacing: impl Operand, axis: i64) -> Tensor {
         let site = CallSite::here("cumulative_trapezoid");
-        let spacing = spacing.into_operand();
-        site.build(&[self], || {
-            let (areas, axis) = doubled_areas(site, self, spacing, axis)?;
+        let (this, spacing): (&Tensor, _) = (&site.autocast(self), spacing.into_operand());
+        site.build(&[this], || {
+            let (areas, axis) = doubled_areas(site, this, spacing, axis)?;
             Ok(halved(site, &scanned(site, &widened(site, &areas), axis, Monoid::Sum)))
         })
     }

@@ -243,7 +243,7 @@ impl Tensor {
     #[track_caller]
     pub fn vecdot(&self, other: &Tensor, axis: i64) -> Tensor {
         let site = CallSite::here("vecdot");
-        let product = site.mul(self, other);
+        let product = site.mul(&*site.autocast(self), &*site.autocast(other));
         match site.axis(&product, axis) {
             Ok(axis) => site.sum(&product, &[axis]),
             Err(invalid) => invalid,

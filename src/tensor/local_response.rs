@@ -46,7 +46,7 @@ impl Tensor {
     #[track_caller]
     pub fn local_response_norm(&self, size: usize, opts: LocalResponseNormOpts) -> Tensor {
         let site = CallSite::here("local_response_norm");
-        finish(local_response_norm(site, self, size, opts))
+        finish(local_response_norm(site, &site.autocast(self), size, opts))
     }
 }
 

@@ -210,8 +210,9 @@ impl Tensor {
     #[track_caller]
     pub fn square(&self) -> Tensor {
         let site = CallSite::here("square");
-        let dtype = Scalar::Int(2).promote(self.dtype());
-        elementwise_as(site.name, site.span, AluOp::Mul, dtype, [self.into_operand(), self.into_operand()])
+        let operands = [self.into_operand(), self.into_operand()];
+        let dtype = site.autocast_dtype(&operands, Scalar::Int(2).promote(self.dtype()));
+        elementwise_as(site.name, site.span, AluOp::Mul, dtype, operands)
     }
 
     /// Each element to the power of the other's; shapes broadcast. Integers stay integers.

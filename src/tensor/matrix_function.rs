@@ -26,7 +26,7 @@ impl Tensor {
     #[track_caller]
     pub fn cholesky(&self, upper: bool) -> Tensor {
         let site = CallSite::here("cholesky");
-        finish(cholesky(site, self, upper))
+        finish(cholesky(site, &site.autocast(self), upper))
     }
 
     /// The exponential of square matrices `[.., n, n]`. Invalid for others.

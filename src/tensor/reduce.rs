@@ -230,7 +230,8 @@ impl Tensor {
     pub fn sum_to_size(&self, shape: impl IntoShapeSpec) -> Tensor {
         let site = CallSite::here("sum_to_size");
         let spec = shape.into_shape_spec();
-        site.build(&[self], || {
+        let this: &Tensor = &site.autocast(self);
+        site.build(&[this], || {
             let fail = || {
                 let expected = format!("a shape that broadcasts to {}", self.shape());
                 site.error(expected, format!("{:?}", spec.0), &[self])
@@ -244,7 +245,7 @@ impl Tensor {
             let lead = own.rank() - shape.rank();
             let summed = |&axis: &usize| axis < lead || shape[axis - lead] != own[axis];
             let axes: Vec<usize> = (0..own.rank()).filter(summed).collect();
-            Ok(site.reshape(&total(site, self, &axes), &shape))
+            Ok(site.reshape(&total(site, this, &axes), &shape))
         })
     }
 }

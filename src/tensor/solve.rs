@@ -90,7 +90,7 @@ impl Tensor {
     #[track_caller]
     pub fn inv(&self) -> Tensor {
         let site = CallSite::here("inv");
-        finish(inv(site, self))
+        finish(inv(site, &site.autocast(self)))
     }
 
     /// The solutions `x` of `self @ x = other` for square matrices `[.., n, n]`.
@@ -108,7 +108,7 @@ impl Tensor {
     #[track_caller]
     pub fn solve(&self, other: &Tensor) -> Tensor {
         let site = CallSite::here("solve");
-        finish(solve(site, self, other))
+        finish(solve(site, &site.autocast(self), &site.autocast(other)))
     }
 
     /// The solutions of systems with triangular matrices; the other triangle is not read.

@@ -44,6 +44,22 @@ pub fn run(op: &Op, manifest: &Manifest, folder: &Path, target: Target) -> OpRep
     report
 }
 
+/// The outputs of a case, unrealized, on what `change` makes of the recorded inputs.
+#[allow(dead_code, reason = "asked for by one of the programs that share the runner")]
+pub fn outputs(
+    op: &Op,
+    case: &Case,
+    folder: &Path,
+    target: Target,
+    change: impl Fn(Tensor) -> Tensor,
+) -> Outcome {
+    let arrays = safetensors::read(&folder.join(&op.file)).map_err(Stop::Unsupported)?;
+    let array = |k: usize| arrays.get(&format!("c{}.i{k}", case.number));
+    let inputs: Vec<Tensor> = (0..).map_while(|k| Some(change(target.input(array(k)?, None)))).collect();
+    let entry = ops::find(&op.call).ok_or_else(|| Stop::Unsupported("no such operation".into()))?;
+    called(entry, &case.args, &case.keywords, &inputs, target)
+}
+
 struct Context<'a> {
     op: &'a Op,
     case: &'a Case,
