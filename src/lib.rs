@@ -90,6 +90,7 @@ pub use plan::memory::{MemoryChange, MemoryTracker};
 pub use plan::{FusionBlocker, PlanReport, UnsupportedPart};
 pub use render::GpuTarget;
 pub use tensor::Tensor;
+pub use tensor::autocast::compare::compare_precision;
 pub use tensor::autocast::{Autocast, autocast, autocast_dtype, with_autocast};
 pub use tensor::complex::Complex;
 pub use tensor::control::{composite, custom, fori_loop, scan, scan_reverse};

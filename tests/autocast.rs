@@ -6,6 +6,8 @@ mod adapter;
 mod corpus_runner;
 #[path = "autocast/pytorch.rs"]
 mod pytorch;
+#[path = "autocast/told.rs"]
+mod told;
 
 use kiln::nn::{BatchNorm, Conv2d, Gru, Layer, LayerNorm, Linear, Lstm, ModuleExt, Sequential};
 use kiln::optim::{Adam, AdamOpts, Optimizer};

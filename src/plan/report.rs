@@ -22,6 +22,7 @@ use crate::plan::realize::{Prepared, find_target, prepare};
 use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
 use crate::schedule::{Step, StepAction, TransferReason};
 
+mod casts;
 mod chunks;
 mod fusion_blocker;
 mod limits;
@@ -32,6 +33,7 @@ mod repeats;
 mod table;
 mod text;
 
+pub(crate) use casts::PlannedCast;
 pub use chunks::InChunks;
 pub use fusion_blocker::FusionBlocker;
 pub use limits::UnsupportedPart;
@@ -60,6 +62,7 @@ pub struct PlanReport {
     pub rematerialized: Vec<Rematerialized>,
     /// Values computed part by part to fit a budget.
     pub in_chunks: Vec<InChunks>,
+    pub(crate) casts: Vec<PlannedCast>,
     pub(crate) plan: Option<Arc<Plan>>,
     /// The graph as it was built.
     built: Graph,
@@ -243,6 +246,7 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
     report.dropped_transfers = dropped_transfers(plan, collected.graph());
     report.memory = needs(&current(), plan, collected);
     report.recomputed = recomputed(plan, &spans);
+    report.casts = casts::casts(plan, collected);
     report.in_chunks = chunks::in_chunks(plan, collected.graph());
     report.rematerialized = rematerialized::rematerialized(plan, &spans);
     report.spans = spans;

@@ -5,7 +5,9 @@
 //! converts its floating operands by a table ([`policy()`]), PyTorch's for CUDA or for the CPU; parameters
 //! stay `F32`, and gradients reach them in `F32` through the conversions, which are ordinary nodes.
 
+pub mod compare;
 pub mod policy;
+pub mod report;
 
 use std::borrow::Cow;
 use std::cell::Cell;
