@@ -185,6 +185,10 @@ resumed_char_transformer() {
     cmp target/char_whole.txt target/char_resumed.txt
 }
 resumed_char_transformer cpu
+cargo run --quiet --release --example amp_compare -- --device cpu --small --out target/amp_compare.svg | tee target/amp_compare.txt
+# Of both nets, mixed precision ends where full precision does.
+awk '$2 == "f32" || $3 == "f32" { full = $(NF - 1) } / (bf16|f16) / { runs++; if ($(NF - 1) - full > 0.05) bad = 1 }
+    END { exit !(runs == 4 && !bad) }' target/amp_compare.txt
 
 if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     cargo run --quiet --release --example quickstart -- --device wgpu
@@ -195,6 +199,7 @@ if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     grep -q 'correct 767 of 797' target/digits_knn_wgpu.txt
     digits_mlp wgpu
     resumed_char_transformer wgpu
+    cargo run --quiet --release --example amp_compare -- --device wgpu --small --steps 8
 fi
 
 step "benchmarks compile and agree on a short run"
