@@ -51,7 +51,7 @@ impl PlanReport {
     /// use kiln::prelude::*;
     /// use kiln::tensor::autocast::policy::Policy;
     /// use kiln::with_autocast;
-    /// let (x, w) = (Tensor::ones([64, 64], ()), Tensor::ones([64, 64], ()));
+    /// let (x, w) = (Tensor::rand([64, 64], ()), Tensor::rand([64, 64], ()));
     /// let casts = with_autocast(DType::BF16, || x.matmul(&w).matmul(&w)).plan()?.precision().casts;
     /// // x and w, each once.
     /// assert_eq!(casts.len(), 2);
