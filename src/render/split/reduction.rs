@@ -13,15 +13,26 @@ use crate::render::target::GpuTarget;
 struct PartialReduction {
     /// How the elements of a part are combined.
     monoid: Monoid,
-    /// Whether they are divided by their number before.
-    mean: bool,
+    of: Combined,
     dtype: DType,
+}
+
+/// What a part combines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Combined {
+    /// The elements.
+    Elements,
+    /// The elements over their number: their sum is the mean, rounded.
+    Shares,
+    /// The same of what the elements exceed the rounded mean by: the rest of the mean.
+    Excess,
 }
 
 /// What parts give, so that the reduction follows from it: results of
 /// reductions, never inner states.
 fn partials(monoid: Monoid, dtype: DType) -> Vec<PartialReduction> {
-    let value = PartialReduction { monoid, mean: false, dtype };
+    let value = PartialReduction { monoid, of: Combined::Elements, dtype };
+    let mean = |of| PartialReduction { monoid: Monoid::Sum, of, dtype };
     match monoid {
         Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min | Monoid::LogSumExp => vec![value],
         Monoid::ArgMax => {
@@ -36,7 +47,7 @@ fn partials(monoid: Monoid, dtype: DType) -> Vec<PartialReduction> {
                 PartialReduction { dtype: DType::I32, ..value },
             ]
         }
-        Monoid::M2 => vec![value, PartialReduction { monoid: Monoid::Sum, mean: true, dtype }],
+        Monoid::M2 => vec![value, mean(Combined::Shares), mean(Combined::Excess)],
     }
 }
 
@@ -89,15 +100,23 @@ fn of_group(
     for (&id, blocks) in loops.iter().zip(blocks) {
         let (monoid, x) = reduction(part, id);
         let x = rewriter.copy(x);
+        let mut before = x;
         for (partial, &block) in partials(monoid, rewriter.dtype(x)).iter().zip(blocks) {
-            let mut element = x;
-            if partial.mean {
-                let share = rewriter.number(1.0 / split_point.rows(group) as f64, partial.dtype.compute());
-                element = rewriter.alu(AluOp::Mul, &[share, x]);
-            }
-            let reduce = Expr::Reduce(partial.monoid, element);
-            let value = rewriter.builder.expr(reduce, partial.dtype, 0);
-            rewriter.store(block, value, 0, address.clone(), split_point.parts() * points);
+            let elements = match partial.of {
+                Combined::Elements | Combined::Shares => x,
+                Combined::Excess => rewriter.alu(AluOp::Sub, &[x, before]),
+            };
+            let combined = match partial.of {
+                Combined::Elements => elements,
+                Combined::Shares | Combined::Excess => {
+                    let share = 1.0 / split_point.rows(group) as f64;
+                    let share = rewriter.number(share, partial.dtype.compute());
+                    rewriter.alu(AluOp::Mul, &[share, elements])
+                }
+            };
+            let reduce = Expr::Reduce(partial.monoid, combined);
+            before = rewriter.builder.expr(reduce, partial.dtype, 0);
+            rewriter.store(block, before, 0, address.clone(), split_point.parts() * points);
         }
     }
     rewriter.finish()
@@ -163,21 +182,22 @@ impl PartialRows {
                 }
             }
             Monoid::M2 => {
-                let mean =
-                    rewriter.load(blocks[1], x, split_point.parts() * points, access, Guard::default());
-                self.moments(rewriter, split_point, first, mean, dtype)
+                let numel = split_point.parts() * points;
+                let [mean, rest] = [blocks[1], blocks[2]]
+                    .map(|block| rewriter.load(block, x, numel, access.clone(), Guard::default()));
+                self.moments(rewriter, split_point, [first, mean, rest], dtype)
             }
         }
     }
 
     /// The squares of all parts: their own, and those of their means' gaps to
-    /// the mean of all (Chan, Golub and LeVeque 1983).
+    /// the mean of all (Chan, Golub and LeVeque 1983). A part's mean is the sum of two numbers, since
+    /// far from zero the gap may be less than the rounding of one.
     fn moments(
         &self,
         rewriter: &mut KernelRewriter<'_>,
         split_point: &SplitPoint,
-        squares: ExprId,
-        mean: ExprId,
+        [squares, mean, rest]: [ExprId; 3],
         dtype: DType,
     ) -> ExprId {
         let of = dtype.compute();
@@ -192,9 +212,14 @@ impl PartialRows {
             count = rewriter.alu(AluOp::Where, &[main, count, short]);
             share = rewriter.alu(AluOp::Where, &[main, share, less]);
         }
-        let weighted = rewriter.alu(AluOp::Mul, &[mean, share]);
-        let total = rewriter.builder.expr(Expr::Reduce(Monoid::Sum, weighted), of, 0);
-        let gap = rewriter.alu(AluOp::Sub, &[mean, total]);
+        let less_mean = |rewriter: &mut KernelRewriter<'_>, x: ExprId| {
+            let weighted = rewriter.alu(AluOp::Mul, &[x, share]);
+            let total = rewriter.builder.expr(Expr::Reduce(Monoid::Sum, weighted), of, 0);
+            rewriter.alu(AluOp::Sub, &[x, total])
+        };
+        let coarse = less_mean(rewriter, mean);
+        let gap = rewriter.alu(AluOp::Add, &[coarse, rest]);
+        let gap = less_mean(rewriter, gap);
         let square = rewriter.alu(AluOp::Mul, &[gap, gap]);
         let between = rewriter.alu(AluOp::Mul, &[square, count]);
         let both = rewriter.alu(AluOp::Add, &[squares, between]);
