@@ -5,6 +5,7 @@ mod contraction;
 mod convolution;
 #[cfg(feature = "linalg")]
 pub mod decomposition;
+pub mod fourier;
 pub mod gemm;
 pub mod memory;
 pub mod pool;

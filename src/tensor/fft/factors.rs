@@ -44,16 +44,10 @@ fn smallest_prime(n: usize) -> usize {
     (2..=bound).find(|factor| n.is_multiple_of(*factor)).unwrap_or(n)
 }
 
-/// The least length of at least `n` whose factors are small: of a power of two, or three, five, or fifteen
-/// times one.
-pub(super) fn smooth(n: usize) -> usize {
-    let least = |odd: usize| odd * n.div_ceil(odd).next_power_of_two();
-    [1, 3, 5, 15].map(least).into_iter().min().unwrap_or(n)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::cpu::fourier::smooth;
 
     #[test]
     fn factors_multiply_to_the_length_and_are_few() {

@@ -200,9 +200,10 @@ fn scaled_along(
     direction: Direction,
     scale: f64,
 ) -> Result<Complex> {
-    let z = rows.packed(site, re, im)?;
-    let z = rows::scaled(site, &transform(site, &z, direction)?, scale);
-    Ok(rows.unpacked(site, &z))
+    let im = im.map(|im| rows.matrix(site, im));
+    let z = transform(site, &rows.matrix(site, re), im.as_ref(), direction)?;
+    let [re, im] = z.map(|part| rows::scaled(site, &part, scale));
+    Ok(rows.numbers(site, [&re, &im]))
 }
 
 /// Complex results of a body, whose operands are valid floats of at least 32 bits and whose results have

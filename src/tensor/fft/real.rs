@@ -128,37 +128,38 @@ pub(super) fn half_along(
     direction: Direction,
 ) -> Result<Complex> {
     let rows = Rows::of(site, x, opts.axis, opts.n)?;
-    let spectrum = half_spectrum(site, &rows.matrix(site, x))?;
-    let spectrum = scaled(site, &spectrum, opts.norm.scale(direction, rows.n));
-    let z = rows.with_points(rows.n / 2 + 1).unpacked(site, &spectrum);
+    let scale = opts.norm.scale(direction, rows.n);
+    let [re, im] = half_spectrum(site, &rows.matrix(site, x))?.map(|part| scaled(site, &part, scale));
+    let z = rows.with_points(rows.n / 2 + 1).numbers(site, [&re, &im]);
     Ok(match direction {
         Direction::Forward => z,
         Direction::Inverse => Complex { im: site.unary(AluOp::Neg, &z.im), re: z.re },
     })
 }
 
-/// `[batch, n]` real numbers to the first half of their spectrum, `[batch, 2, n / 2 + 1]`.
-fn half_spectrum(site: CallSite, x: &Tensor) -> Result<Tensor> {
+/// `[batch, n]` real numbers to the first half of their spectrum, `[batch, n / 2 + 1]` each part.
+fn half_spectrum(site: CallSite, x: &Tensor) -> Result<[Tensor; 2]> {
     let [batch, n] = x.dims()?;
     let middle = n / 2;
     if n % 2 == 1 || is_direct(n) {
-        let spectrum = transform(site, &site.unsqueeze(x, 1), Direction::Forward)?;
-        return Ok(site.slice(&spectrum, 2, 0, middle + 1, 1));
+        let spectrum = transform(site, x, None, Direction::Forward)?;
+        return Ok(spectrum.map(|part| site.slice(&part, 1, 0, middle + 1, 1)));
     }
-    let pairs = site.permute(&site.reshape(x, &[batch, middle, 2]), &[0, 2, 1]);
-    let z = transform(site, &pairs, Direction::Forward)?;
-    // The spectrum goes around.
-    let z = cat_along(site, &[&z, &site.slice(&z, 2, 0, 1, 1)], 2)?;
-    let z = scaled(site, &z, 0.5);
-    let [a, b] = [0, 1].map(|part| site.slice(&z, 1, part, part + 1, 1));
-    let [c, d] = [&a, &b].map(|part| site.flip(part, &[2]));
-    let w = Tables { site, like: x }.half_turn(n)?;
+    let pairs = site.reshape(x, &[batch, middle, 2]);
+    let [even, odd] = [0, 1].map(|place| site.select_index(&pairs, 2, place));
+    let z = transform(site, &even, Some(&odd), Direction::Forward)?;
+    let around = |part: &Tensor| -> Result<Tensor> {
+        let whole = cat_along(site, &[part, &site.slice(part, 1, 0, 1, 1)], 1)?;
+        Ok(scaled(site, &whole, 0.5))
+    };
+    let (a, b) = (around(&z[0])?, around(&z[1])?);
+    let [c, d] = [&a, &b].map(|part| site.flip(part, &[1]));
+    let [w_re, w_im] = Tables { site, like: x }.half_turn(n)?;
     let (even_re, even_im) = (site.add(&a, &c), site.sub(&b, &d));
     let (odd_re, odd_im) = (site.add(&b, &d), site.sub(&c, &a));
-    let (w_re, w_im) = (&w[0], &w[1]);
-    let turned_re = site.sub(site.mul(&odd_re, w_re), site.mul(&odd_im, w_im));
-    let turned_im = site.add(site.mul(&odd_im, w_re), site.mul(&odd_re, w_im));
-    cat_along(site, &[&site.add(even_re, turned_re), &site.add(even_im, turned_im)], 1)
+    let turned_re = site.sub(site.mul(&odd_re, &w_re), site.mul(&odd_im, &w_im));
+    let turned_im = site.add(site.mul(&odd_im, &w_re), site.mul(&odd_re, &w_im));
+    Ok([site.add(even_re, turned_re), site.add(even_im, turned_im)])
 }
 
 /// Real numbers of which the first half of the spectrum is given, or the real spectrum of half the numbers.
@@ -203,24 +204,23 @@ fn from_half_spectrum(site: CallSite, re: &Tensor, im: &Tensor, n: usize) -> Res
         let rest = |x: &Tensor| mirrored(&site.slice(x, 1, 1, n - middle, 1));
         let re = cat_along(site, &[re, &rest(re)], 1)?;
         let im = cat_along(site, &[&im, &site.unary(AluOp::Neg, &rest(&im))], 1)?;
-        let parts = [&re, &im].map(|part| site.unsqueeze(part, 1));
-        let z = transform(site, &cat_along(site, &[&parts[0], &parts[1]], 1)?, Direction::Inverse)?;
-        return Ok(site.select_index(&z, 1, 0));
+        let [re, _] = transform(site, &re, Some(&im), Direction::Inverse)?;
+        return Ok(re);
     }
     let first = |x: &Tensor| site.slice(x, 1, 0, middle, 1);
     let (a, b) = (first(re), first(&im));
     let (c, d) = (first(&mirrored(re)), first(&mirrored(&im)));
     let w = Tables { site, like: re }.half_turn(n)?;
-    let [w_re, w_im] = w.map(|part| site.reshape(&site.slice(&part, 2, 0, middle, 1), &[1, middle]));
+    let [w_re, w_im] = w.map(|part| site.slice(&part, 1, 0, middle, 1));
     // The odd places are turned back: times e^(2 pi i k / n), the conjugate.
     let (odd_re, odd_im) = (site.sub(&a, &c), site.add(&b, &d));
     let turned_re = site.add(site.mul(&odd_re, &w_re), site.mul(&odd_im, &w_im));
     let turned_im = site.sub(site.mul(&odd_im, &w_re), site.mul(&odd_re, &w_im));
     let z_re = site.sub(site.add(a, c), turned_im);
     let z_im = site.add(site.sub(b, d), turned_re);
-    let parts = [z_re, z_im].map(|part| site.unsqueeze(&part, 1));
-    let z = transform(site, &cat_along(site, &[&parts[0], &parts[1]], 1)?, Direction::Inverse)?;
-    Ok(site.reshape(&site.permute(&z, &[0, 2, 1]), &[batch, n]))
+    let z = transform(site, &z_re, Some(&z_im), Direction::Inverse)?;
+    let pairs = z.map(|part| site.unsqueeze(&part, 2));
+    Ok(site.reshape(&cat_along(site, &[&pairs[0], &pairs[1]], 2)?, &[batch, n]))
 }
 
 /// Imaginary parts of half a spectrum, 0 where that of real numbers has none.

@@ -1,25 +1,9 @@
-//! Roots of unity, computed in `f64` from integers and rounded once.
+//! Complex numbers of the host, computed in `f64`.
 
-use std::f64::consts::TAU;
+pub(super) use kiln_simd::micro::fft::root;
 
 /// A complex number of the host.
 pub(super) type Pair = (f64, f64);
-
-/// `e^(2 pi i k / n)`, from an angle of at most an eighth of a turn.
-pub(super) fn root(k: usize, n: usize) -> Pair {
-    // In u128, for eight times k may overflow.
-    let (k, n) = ((k % n) as u128, n as u128);
-    let octant = (8 * k + n) / (2 * n) % 4;
-    // The angle from the nearest quarter turn, in turns of n.
-    let offset = (4 * k) as f64 - ((8 * k + n) / (2 * n) * n) as f64;
-    let (sin, cos) = (TAU * (offset / (4 * n) as f64)).sin_cos();
-    match octant {
-        0 => (cos, sin),
-        1 => (-sin, cos),
-        2 => (-cos, -sin),
-        _ => (sin, -cos),
-    }
-}
 
 /// The product of two complex numbers.
 pub(super) fn product(a: Pair, b: Pair) -> Pair {
@@ -49,18 +33,6 @@ pub(super) fn host_dft(x: &[Pair]) -> Vec<Pair> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn roots_are_exact_at_quarters_and_lie_on_the_circle() {
-        assert_eq!([0, 1, 2, 3].map(|k| root(k, 4)), [(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)]);
-        for n in [1, 2, 3, 7, 8, 12, 1000] {
-            for k in 0..n {
-                let angle = TAU * k as f64 / n as f64;
-                let (re, im) = root(k, n);
-                assert!((re - angle.cos()).abs() < 2e-15 && (im - angle.sin()).abs() < 2e-15, "{k} of {n}");
-            }
-        }
-    }
 
     #[test]
     fn the_transform_of_an_impulse_is_its_root() {

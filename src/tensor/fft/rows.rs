@@ -7,7 +7,6 @@ use crate::tensor::Tensor;
 use crate::tensor::call_site::{with_axis, without};
 use crate::tensor::complex::Complex;
 use crate::tensor::compose::CallSite;
-use crate::tensor::join::cat_along;
 use crate::tensor::permute::move_axis;
 
 /// The lines of a tensor along an axis, of so many points each.
@@ -46,28 +45,15 @@ impl Rows {
         site.reshape(&resized(site, &x, self.n), &[self.others.numel(), self.n])
     }
 
-    /// `[batch, parts, n]`: the lines of real and imaginary parts.
-    ///
-    /// # Errors
-    /// None that valid operands of one type make.
-    pub fn packed(&self, site: CallSite, re: &Tensor, im: Option<&Tensor>) -> Result<Tensor> {
-        let part = |x: &Tensor| site.unsqueeze(&self.matrix(site, x), 1);
-        match im {
-            None => Ok(part(re)),
-            Some(im) => cat_along(site, &[&part(re), &part(im)], 1),
-        }
-    }
-
     /// The tensor whose lines are those of `[batch, n]`.
     pub fn tensor(&self, site: CallSite, rows: &Tensor) -> Tensor {
         let lines = site.reshape(rows, &with_axis(&self.others, self.others.rank(), self.n));
         move_axis(site, &lines, self.others.rank(), self.axis)
     }
 
-    /// The numbers whose lines are those of `[batch, 2, n]`.
-    pub fn unpacked(&self, site: CallSite, z: &Tensor) -> Complex {
-        let part = |part: usize| self.tensor(site, &site.select_index(z, 1, part));
-        Complex { re: part(0), im: part(1) }
+    /// The numbers whose lines are those of real and imaginary parts, `[batch, n]`.
+    pub fn numbers(&self, site: CallSite, [re, im]: [&Tensor; 2]) -> Complex {
+        Complex { re: self.tensor(site, re), im: self.tensor(site, im) }
     }
 }
 

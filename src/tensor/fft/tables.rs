@@ -79,10 +79,10 @@ impl Tables<'_> {
         })
     }
 
-    /// The parts of `e^(-2 pi i k / n)` for half a turn, ends included: `[1, 1, n / 2 + 1]` each.
+    /// The parts of `e^(-2 pi i k / n)` for half a turn, ends included: `[1, n / 2 + 1]` each.
     pub fn half_turn(self, n: usize) -> Result<[Tensor; 2]> {
         let points = n / 2 + 1;
-        let both = self.constant("half_turn", [n, 0, 0], &[2, 1, points], || {
+        let both = self.constant("half_turn", [n, 0, 0], &[2, points], || {
             let roots: Vec<Pair> = (0..points).map(|k| root(k, n)).collect();
             roots.iter().map(|root| root.0).chain(roots.iter().map(|root| -root.1)).collect()
         })?;

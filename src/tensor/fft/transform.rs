@@ -1,4 +1,5 @@
-//! The transform itself, on packed numbers: `[batch, parts, n]`, real parts before imaginary ones.
+//! The transform itself. The CPU has a kernel of its own; elsewhere, and for few points, it is operations on
+//! packed numbers: `[batch, parts, n]`, real parts before imaginary ones.
 //!
 //! A length `r m` is `r` points apart by `m` at a time: a product with the matrix of `r` points, a
 //! multiplication by roots of unity, and the transform of the `m` that are left (Cooley and Tukey, "An
@@ -7,26 +8,65 @@
 //! becomes a convolution with a chirp, which is a product of transforms of a length that has factors
 //! (Bluestein, "A linear filtering approach to the computation of the discrete Fourier transform", 1970).
 
-use crate::base::{Precision, Result};
-use crate::ir::PadAxis;
+use crate::base::{DeviceKind, Precision, Result};
+use crate::ir::{Op, PadAxis};
+use crate::runtime::cpu::fourier::{Fourier, smooth};
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 use crate::tensor::fft::Direction;
-use crate::tensor::fft::factors::{factors, is_direct, smooth};
+use crate::tensor::fft::factors::{factors, is_direct};
 use crate::tensor::fft::tables::{Factors, Tables};
+use crate::tensor::join::cat_along;
 use crate::tensor::rule::with_rule;
 
-/// The transform along the last axis of packed numbers, `[batch, 1 or 2, n]` to `[batch, 2, n]`, not scaled.
-pub(super) fn transform(site: CallSite, z: &Tensor, direction: Direction) -> Result<Tensor> {
-    let result = unscaled(site, z, direction)?;
-    let parts = z.shape()[1];
+/// The transform along the rows of a matrix of real and imaginary parts, not scaled.
+pub(super) fn transform(
+    site: CallSite,
+    re: &Tensor,
+    im: Option<&Tensor>,
+    direction: Direction,
+) -> Result<[Tensor; 2]> {
+    let native = re.device().kind == DeviceKind::Cpu && !is_direct(re.shape()[1]) && re.numel() > 0;
+    let operands: Vec<&Tensor> = std::iter::once(re).chain(im).collect();
+    let z = if native {
+        by_kernel(site, re, im, direction)
+    } else {
+        unscaled(site, &packed(site, &operands)?, direction)?
+    };
+    let complex = im.is_some();
     // The matrix is symmetric, so its transpose as a real map is the transform the other way.
-    Ok(with_rule(result, &[z], move |_, _, cotangent| {
-        let back = site.build(&[cotangent], || transform(site, cotangent, direction.reverse()));
-        vec![Some(site.slice(&back, 1, 0, parts, 1))]
-    }))
+    let z = with_rule(z, &operands, move |_, _, cotangent| {
+        let [g, h] = parts(site, cotangent);
+        let back = site.build_pair(&[cotangent], || {
+            transform(site, &g, Some(&h), direction.reverse()).map(|[re, im]| (re, im))
+        });
+        if complex { vec![Some(back.0), Some(back.1)] } else { vec![Some(back.0)] }
+    });
+    Ok(parts(site, &z))
 }
 
+/// Real and imaginary parts as `[batch, parts, n]`.
+fn packed(site: CallSite, parts: &[&Tensor]) -> Result<Tensor> {
+    let parts: Vec<Tensor> = parts.iter().map(|part| site.unsqueeze(part, 1)).collect();
+    cat_along(site, &parts.iter().collect::<Vec<_>>(), 1)
+}
+
+fn parts(site: CallSite, z: &Tensor) -> [Tensor; 2] {
+    [0, 1].map(|part| site.select_index(z, 1, part))
+}
+
+/// By the CPU's own kernel, as `[batch, 2, n]`.
+fn by_kernel(site: CallSite, re: &Tensor, im: Option<&Tensor>, direction: Direction) -> Tensor {
+    let inverse = direction == Direction::Inverse;
+    // The kernel takes real numbers one way only.
+    let zeros = (inverse && im.is_none()).then(|| site.zeros_like(re));
+    let operands: Vec<&Tensor> = std::iter::once(re).chain(im.or(zeros.as_ref())).collect();
+    let (points, dtype) = (re.shape()[1], re.dtype());
+    let kernel = Fourier { points, inverse, complex: operands.len() == 2, dtype }.kernel();
+    site.apply(Op::Custom(kernel, 0), &operands)
+}
+
+/// `[batch, 1 or 2, n]` to `[batch, 2, n]`.
 fn unscaled(site: CallSite, z: &Tensor, direction: Direction) -> Result<Tensor> {
     let tables = Tables { site, like: z };
     let [batch, mut parts, n] = z.dims()?;

@@ -19,6 +19,7 @@ mod compare_select;
 mod copy;
 mod deferred_store;
 mod exponential;
+pub mod fft;
 mod fold;
 mod fused;
 mod gather;
