@@ -4,6 +4,7 @@
 //! in [`check`], which runs in debug builds.
 
 pub mod check;
+mod chosen_results;
 pub mod chunk;
 mod control_dependency;
 pub mod copy_insertion;

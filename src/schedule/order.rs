@@ -11,6 +11,7 @@ use crate::base::Device;
 use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, NodeId, NodeIds, Op};
 use crate::kernel::{Kernel, KernelInterner, LoweredKernel, Sort, Workload};
+use crate::schedule::chosen_results::chosen_results;
 use crate::schedule::control_dependency::control_dependencies;
 use crate::schedule::fuse::FusionGroup;
 use crate::schedule::list_scheduling::ListScheduler;
@@ -196,8 +197,11 @@ pub(super) fn step_of(graph: &Graph, group: FusionGroup, works: &mut Works) -> S
         }
         (None, Op::Loop(spec, _)) => StepAction::Repeat(spec.clone()),
         (None, Op::Custom(custom, _)) => {
-            let types = |ids: &[NodeId]| ids.iter().map(|&id| graph.ty(id).clone()).collect();
-            works.launch(Workload::Custom(custom.clone(), types(&node.operands), types(&outputs)))
+            let types = |ids: &[NodeId]| ids.iter().map(|&id| graph.ty(id).clone()).collect::<Vec<_>>();
+            let operands = types(&node.operands);
+            let numbers = outputs.iter().map(|&id| result_number(graph, id)).collect();
+            let custom = chosen_results(custom, &operands.iter().collect::<Vec<_>>(), numbers);
+            works.launch(Workload::Custom(custom, operands, types(&outputs)))
         }
         (None, op) => panic!("{} is neither a kernel nor a step of its own", op.name()),
     };
