@@ -98,6 +98,7 @@ pub use tensor::einsum::einsum;
 pub use tensor::fft;
 pub use tensor::place::{default_device, device_scope, with_device};
 pub use tensor::plan::{plan, plan_with};
+pub use tensor::quantized::{Quantization, QuantizedTensor};
 pub use tensor::random::{Generator, generator, manual_seed, set_generator};
 pub use tensor::read::realize;
 pub use tensor::var::Var;

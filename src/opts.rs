@@ -14,6 +14,8 @@
 pub use crate::data::LoaderOpts;
 pub use crate::grad::GradOpts;
 pub use crate::io::LoadOpts;
+pub use crate::nn::LoraOpts;
+pub use crate::nn::QuantizeOpts;
 pub use crate::nn::attention::{AttentionInput, AttentionLayerOpts};
 pub use crate::nn::transformer::TransformerOpts;
 pub use crate::optim::AdagradOpts;

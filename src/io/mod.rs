@@ -71,7 +71,7 @@ mod zip;
 
 pub use hub::hub_file;
 pub use load::{Conversion, LoadOpts, LoadReport};
-pub(crate) use load::{Source, load};
+pub(crate) use load::{Loaded, Pattern, Source, load};
 pub use raw::RawTensor;
 #[cfg(feature = "safetensors")]
 pub(crate) use shards::read;

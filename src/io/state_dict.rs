@@ -32,18 +32,20 @@ pub(crate) struct ExpectedTensor {
     pub device: Device,
     /// Other names that what holds it has for it.
     pub aliases: Vec<String>,
+    /// Whether it may be quantised.
+    pub packs: bool,
 }
 
 impl ExpectedTensor {
     /// One like a tensor, on its device.
     pub fn like(name: String, tensor: &Tensor) -> ExpectedTensor {
         let (dtype, shape, device) = (tensor.dtype(), tensor.shape(), tensor.device());
-        ExpectedTensor { name, dtype, shape, device, aliases: Vec::new() }
+        ExpectedTensor { name, dtype, shape, device, aliases: Vec::new(), packs: false }
     }
     /// One number in host memory.
     pub fn number<T: Element>(name: String) -> ExpectedTensor {
         let (dtype, shape, device) = (T::DTYPE, Shape::scalar(), Device::cpu());
-        ExpectedTensor { name, dtype, shape, device, aliases: Vec::new() }
+        ExpectedTensor { name, dtype, shape, device, aliases: Vec::new(), packs: false }
     }
     pub fn ty(&self) -> (DType, Shape) {
         (self.dtype, self.shape.clone())
@@ -203,7 +205,11 @@ impl StateDict {
     ) -> Result<Vec<Tensor>> {
         let source = Source { state: self, from, problems: known, unread };
         let (tensors, _) = load::load(source, targets, &LoadOpts::default().copy(true), span)?;
-        Ok(tensors.into_iter().flatten().collect())
+        let tensor = |loaded| match loaded {
+            load::Loaded::Tensor(tensor) => Some(tensor),
+            load::Loaded::Quantized(_) => None,
+        };
+        Ok(tensors.into_iter().flatten().filter_map(tensor).collect())
     }
 }
 

@@ -1,7 +1,7 @@
 //! What holds the tensors of a module, and loading into it.
 
 use crate::base::{Device, Result, Span};
-use crate::io::{ExpectedTensor, LoadOpts, LoadReport, Source, load};
+use crate::io::{ExpectedTensor, LoadOpts, LoadReport, Loaded, Source, load};
 use crate::nn::module::{Found, Module, ModuleExt};
 use crate::nn::param::{Buffer, Param};
 use crate::tensor::Tensor;
@@ -21,7 +21,8 @@ impl TensorCell {
         }
     }
 
-    /// The tensor, and the gradient if there is one, changed alike.
+    /// The tensor, and the gradient if there is one, changed alike. Of a quantised parameter, only where the
+    /// tensor is and its type matter.
     pub fn mapped(&self, map: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<(Tensor, Option<Tensor>)> {
         let changed = |x: Tensor| -> Result<Tensor> {
             x.check()?;
@@ -33,6 +34,16 @@ impl TensorCell {
             TensorCell::Buffer(_) => None,
         };
         Ok((changed(self.get())?, grad.map(changed).transpose()?))
+    }
+
+    /// Puts what [`TensorCell::mapped`] made in the place of what it was made of; packed numbers stay packed.
+    pub fn put_mapped(&self, tensor: &Tensor, grad: Option<&Tensor>, span: Span) -> Result<()> {
+        match self {
+            TensorCell::Param(param) if let Some(packed) = param.quantized() => {
+                param.move_quantized(&packed, tensor.device(), tensor.dtype(), span)
+            }
+            TensorCell::Param(_) | TensorCell::Buffer(_) => self.put(tensor, grad, span),
+        }
     }
 
     /// Puts a tensor and a gradient, or none, in.
@@ -92,11 +103,18 @@ pub fn load_into<M: Module + ?Sized>(
         let device = place(opts, name, &held);
         let own = aliases.iter().filter(|(first, _)| first == name).map(|(_, other)| other.clone());
         let aliases = own.collect();
-        targets.push(ExpectedTensor { device, aliases, ..ExpectedTensor::like(name.clone(), &held) });
+        let packs = matches!(cell, TensorCell::Param(_));
+        targets.push(ExpectedTensor { device, aliases, packs, ..ExpectedTensor::like(name.clone(), &held) });
     }
     let (tensors, report) = load(source, &targets, opts, span)?;
-    for ((_, cell), tensor) in cells.iter().zip(&tensors) {
-        tensor.as_ref().map_or(Ok(()), |tensor| cell.put(tensor, None, span))?;
+    for ((_, cell), loaded) in cells.iter().zip(&tensors) {
+        match (cell, loaded) {
+            (_, None) => {}
+            (_, Some(Loaded::Tensor(tensor))) => cell.put(tensor, None, span)?,
+            (TensorCell::Param(param), Some(Loaded::Quantized(packed))) => param.set_quantized(packed)?,
+            // It is not asked for: only parameters pack.
+            (TensorCell::Buffer(_), Some(Loaded::Quantized(_))) => {}
+        }
     }
     Ok(report)
 }

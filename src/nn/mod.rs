@@ -16,10 +16,12 @@ pub mod dropout;
 pub mod generate;
 pub mod init;
 pub mod linear;
+pub mod lora;
 pub mod module;
 pub mod norm;
 pub mod param;
 pub mod pool;
+pub mod quantize;
 pub mod recurrent;
 pub mod rotary;
 pub mod sampling;
@@ -39,6 +41,7 @@ pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTra
 pub use dropout::Dropout;
 pub use generate::{GenerateOpts, StopText, Tokens, generate};
 pub use linear::{Bilinear, Embedding, Linear};
+pub use lora::{Lora, LoraOpts, adapter_state};
 pub use module::{Found, Layer, Module, ModuleExt, Part, Visitor};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm};
 pub use param::{Buffer, Param, Training};
@@ -46,6 +49,7 @@ pub use pool::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
     AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
 };
+pub use quantize::{QuantizeOpts, QuantizeReport, QuantizedWeight};
 pub use recurrent::{Gru, Lstm, Rnn};
 pub use rotary::{Rotary, RotaryScaling};
 pub use sampling::Sampling;

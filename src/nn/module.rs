@@ -7,8 +7,10 @@ use crate::base::{DType, Device, Error, OpError, Result, Span};
 use crate::io::{LoadOpts, LoadReport, Source, StateDict};
 use crate::nn::cells::{TensorCell, cells, load_into};
 use crate::nn::param::{Buffer, Param, Training};
+use crate::nn::quantize::{QuantizeOpts, QuantizeReport, quantize};
 use crate::nn::tree::{Tree, tree};
 use crate::tensor::Tensor;
+use crate::tensor::quantized::Quantization;
 
 /// Walks through a module's parts, by name.
 pub trait Visitor {
@@ -223,6 +225,26 @@ pub trait ModuleExt: Module {
         self.replace_all(span, &|x| Ok(if x.dtype().is_float() { x.to_dtype(dtype) } else { x.clone() }))
     }
 
+    /// Quantises the weights: every parameter that is a matrix of floats with rows of whole blocks of 32, which
+    /// is then packed and frozen ([`Param::quantize`]). The report says what each lost.
+    ///
+    /// # Errors
+    /// As [`Param::quantize`]. The module is then as it was.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::nn::{Linear, ModuleExt, QuantizeOpts, Sequential};
+    /// use kiln::Quantization;
+    /// let net = Sequential::new().push(Linear::new(32, 64, ())).push(Linear::new(64, 2, ()));
+    /// let report = net.quantize(Quantization::Q8_0, QuantizeOpts::default())?;
+    /// assert!(report.weights.iter().all(|weight| weight.error < 0.01));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    fn quantize(&self, quantization: Quantization, opts: QuantizeOpts) -> Result<QuantizeReport> {
+        quantize(self, quantization, &opts, Span::caller())
+    }
+
     #[doc(hidden)]
     fn replace_all(&self, span: Span, map: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<()> {
         let _line = span.enter();
@@ -231,7 +253,7 @@ pub trait ModuleExt: Module {
         cells
             .iter()
             .zip(replaced)
-            .try_for_each(|(cell, (tensor, grad))| cell.put(&tensor, grad.as_ref(), span))
+            .try_for_each(|(cell, (tensor, grad))| cell.put_mapped(&tensor, grad.as_ref(), span))
     }
 
     /// Parameters and buffers by name.

@@ -1,8 +1,8 @@
 //! Cells of modules: parameters, buffers, and the switch between training and
 //! evaluation.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::base::{DType, Device, OpError, Result, Shape, Span};
 use crate::ir::history::GradCell;
@@ -10,6 +10,7 @@ use crate::ir::open::closed;
 use crate::ir::pending::{Pending, register};
 use crate::ir::{Node, Type};
 use crate::tensor::Tensor;
+use crate::tensor::quantized::{Quantization, QuantizedTensor};
 use crate::tensor::var::Var;
 
 /// A trainable tensor. Clones are the same parameter: a module that holds a
@@ -22,6 +23,16 @@ pub struct Param {
     var: Var,
     cell: Arc<GradCell>,
     trained: Arc<AtomicBool>,
+    /// In its place the cell has a tensor on the meta device.
+    quantized: Arc<RwLock<Option<QuantizedValue>>>,
+}
+
+/// What a quantised parameter holds.
+#[derive(Debug)]
+struct QuantizedValue {
+    packed: QuantizedTensor,
+    /// The expression that everyone reads, so that plans are alike.
+    numbers: Tensor,
 }
 
 impl Param {
@@ -31,26 +42,126 @@ impl Param {
     pub fn new(tensor: Tensor) -> Param {
         let cell = Arc::default();
         let var = Var::new(marked(&tensor, Some(&cell), Span::caller()));
-        Param { var, cell, trained: Arc::new(AtomicBool::new(true)) }
+        Param { var, cell, trained: Arc::new(AtomicBool::new(true)), quantized: Arc::default() }
     }
 
-    /// The tensor held now.
+    /// The tensor held now; of a quantised parameter, the expression that
+    /// [`QuantizedTensor::dequantize`] makes.
     pub fn get(&self) -> Tensor {
-        self.var.get()
+        self.of_quantized(|value| value.numbers.clone()).unwrap_or_else(|| self.var.get())
     }
 
     /// Puts `tensor` in; what it was computed from gets no gradient.
     ///
     /// # Errors
-    /// As [`Var::set`].
+    /// As [`Var::set`]; a quantised parameter, which [`Param::dequantize`] makes an ordinary one.
     #[track_caller]
     pub fn set(&self, tensor: &Tensor) -> Result<()> {
-        self.var.set(marked(tensor, self.gradient_cell(), Span::caller()))
+        let span = Span::caller();
+        if let Some(packed) = self.quantized() {
+            let found = format!("one quantised as {}", packed.quantization().name());
+            return Err(OpError::new("set", span, "a parameter that is not quantised", found).into());
+        }
+        self.var.set(marked(tensor, self.gradient_cell(), span))
     }
 
     /// Puts a tensor in that may be of another type or device.
     pub(crate) fn replace(&self, tensor: &Tensor, span: Span) -> Result<()> {
-        self.var.replace(marked(tensor, self.gradient_cell(), span))
+        self.var.replace(marked(tensor, self.gradient_cell(), span))?;
+        self.put_quantized(None);
+        Ok(())
+    }
+
+    /// Holds the nearest quantised numbers from now on, packed, and frozen: gradients pass it, but do not
+    /// reach it. [`Param::get`] is what [`QuantizedTensor::dequantize`] makes of them, so everything that reads
+    /// the parameter goes on as before and reads fewer bytes.
+    ///
+    /// # Errors
+    /// As [`QuantizedTensor::quantize`]. The parameter is then as it was.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::nn::{Layer, Linear};
+    /// use kiln::prelude::*;
+    /// use kiln::Quantization;
+    /// let layer = Linear::new(64, 8, ());
+    /// let x = Tensor::randn([2, 64], ());
+    /// let exact = layer.forward(&x).realize()?.clone();
+    /// layer.weight.quantize(Quantization::Q8_0)?;
+    /// assert!((layer.forward(&x) - exact).abs().max(..).item::<f32>()? < 0.02);
+    /// assert_eq!(layer.weight.quantized().unwrap().bytes(), 16 * 34); // of 2,048
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn quantize(&self, quantization: Quantization) -> Result<()> {
+        let packed = QuantizedTensor::quantize(&self.get(), quantization)?;
+        self.hold_quantized(packed, Span::caller())
+    }
+
+    /// Holds a tensor that is quantised already, as [`Param::quantize`] does.
+    ///
+    /// # Errors
+    /// A shape other than the parameter's. The parameter is then as it was.
+    #[track_caller]
+    pub fn set_quantized(&self, packed: &QuantizedTensor) -> Result<()> {
+        let (span, shape) = (Span::caller(), self.shape());
+        if *packed.shape() != shape {
+            let error =
+                OpError::new("set_quantized", span, format!("{shape}"), format!("{}", packed.shape()));
+            return Err(error.into());
+        }
+        self.hold_quantized(packed.clone(), span)
+    }
+
+    /// The packed numbers, of a quantised parameter.
+    pub fn quantized(&self) -> Option<QuantizedTensor> {
+        self.of_quantized(|value| value.packed.clone())
+    }
+
+    /// Holds the numbers of a quantised parameter as an ordinary tensor again, still frozen.
+    ///
+    /// # Errors
+    /// What computing them says.
+    #[track_caller]
+    pub fn dequantize(&self) -> Result<()> {
+        let span = Span::caller();
+        match self.quantized() {
+            Some(packed) => self.replace(packed.dequantize().realize()?, span),
+            None => Ok(()),
+        }
+    }
+
+    fn hold_quantized(&self, packed: QuantizedTensor, span: Span) -> Result<()> {
+        let _line = span.enter();
+        let numbers = packed.dequantize();
+        let stand_in = Tensor::empty(packed.shape(), (Device::meta(), packed.dtype()));
+        numbers.check()?;
+        self.trained.store(false, Ordering::Relaxed);
+        self.cell.replace(None);
+        self.put_quantized(Some(QuantizedValue { packed, numbers }));
+        self.var.replace(stand_in)
+    }
+
+    fn put_quantized(&self, value: Option<QuantizedValue>) {
+        let before =
+            std::mem::replace(&mut *self.quantized.write().unwrap_or_else(PoisonError::into_inner), value);
+        drop(before);
+    }
+
+    fn of_quantized<T>(&self, of: impl Fn(&QuantizedValue) -> T) -> Option<T> {
+        self.quantized.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(of)
+    }
+
+    /// The packed numbers on a device and of a type.
+    pub(crate) fn move_quantized(
+        &self,
+        packed: &QuantizedTensor,
+        device: Device,
+        dtype: DType,
+        span: Span,
+    ) -> Result<()> {
+        let _line = span.enter();
+        self.hold_quantized(packed.to(device).to_dtype(dtype)?, span)
     }
 
     /// Puts in what a step makes of the parameter. Gives what [`Param::retract`] takes back.
@@ -76,9 +187,12 @@ impl Param {
     }
 
     /// Freezes the parameter, or trains it again; for tensors that
-    /// [`Param::get`] gives from now on.
+    /// [`Param::get`] gives from now on. A quantised parameter stays frozen.
     #[track_caller]
     pub fn set_requires_grad(&self, on: bool) {
+        if self.quantized().is_some() {
+            return;
+        }
         self.trained.store(on, Ordering::Relaxed);
         // The same tensor again, marked anew: nothing to refuse.
         let _ = self.set(&self.get());
@@ -132,7 +246,7 @@ impl Param {
     }
     /// Where it is.
     pub fn device(&self) -> Device {
-        self.var.device()
+        self.of_quantized(|value| value.packed.device()).unwrap_or_else(|| self.var.device())
     }
     /// Whether both are the same parameter.
     pub fn ptr_eq(&self, other: &Param) -> bool {

@@ -57,7 +57,9 @@ impl Grower {
 
 impl Visitor for Grower {
     fn param(&mut self, name: &str, param: &Param) {
-        self.tree.tensors.push(format!("{name} {}", param.shape()));
+        let packed =
+            param.quantized().map_or(String::new(), |packed| format!(" {}", packed.quantization().name()));
+        self.tree.tensors.push(format!("{name} {}{packed}", param.shape()));
         self.count(param);
     }
     fn buffer(&mut self, name: &str, buffer: &Buffer) {

@@ -76,6 +76,7 @@ mod polyphase;
 pub mod pool;
 mod position;
 pub mod print;
+pub mod quantized;
 pub mod random;
 pub mod read;
 pub mod rearrange;

@@ -52,7 +52,7 @@ impl VersionedCell for VarCell {
 }
 
 /// Marks a tensor whose value stays where it is put, once anything computes it.
-fn kept(tensor: Tensor) -> Tensor {
+pub(crate) fn kept(tensor: Tensor) -> Tensor {
     if let Some(node) = tensor.peek() {
         node.keep();
     }

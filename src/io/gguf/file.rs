@@ -18,6 +18,7 @@ use crate::io::raw::RawTensor;
 use crate::io::state_dict::StateDict;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
+use crate::tensor::quantized::QuantizedTensor;
 
 /// The numbers and names of formats of plain numbers; those of blocks are [`BlockFormat`]s.
 const PLAIN: [(u32, &str); 8] =
@@ -107,6 +108,35 @@ impl Gguf {
         };
         let range = 0..blocks.len();
         self.state.insert_raw(name, &RawTensor::within(format.name(), shape, Arc::new(blocks), range))
+    }
+
+    /// Adds a quantised tensor as the blocks that it is.
+    ///
+    /// # Errors
+    /// Those of reading it; a name that is there.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::io::gguf::Gguf;
+    /// use kiln::nn::{Linear, ModuleExt, QuantizeOpts};
+    /// use kiln::{LoadOpts, Quantization};
+    /// let layer = Linear::without_bias(32, 8, ());
+    /// layer.quantize(Quantization::Q4_1, QuantizeOpts::default())?;
+    /// let mut file = Gguf::new();
+    /// file.insert_quantized("weight", &layer.weight.quantized().unwrap())?;
+    ///
+    /// let again = Linear::without_bias(32, 8, ());
+    /// again.load_state_dict_with(file.state(), LoadOpts::default().quantized(true))?;
+    /// assert_eq!(again.weight.get().to_vec::<f32>()?, layer.weight.get().to_vec::<f32>()?);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn insert_quantized(&mut self, name: &str, packed: &QuantizedTensor) -> Result<()> {
+        let blocks = packed.to_blocks()?;
+        let range = 0..blocks.len();
+        let raw =
+            RawTensor::within(packed.quantization().name(), packed.shape().clone(), Arc::new(blocks), range);
+        self.state.insert_raw(name, &raw)
     }
 
     /// Writes a file of version 3, as [`StateDict::save`](crate::StateDict::save) does.

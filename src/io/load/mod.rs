@@ -7,6 +7,7 @@ mod recipe;
 mod report;
 mod resolve;
 
+pub(crate) use names::Pattern;
 pub use opts::LoadOpts;
 pub use report::{Conversion, LoadReport};
-pub(crate) use resolve::{Source, load};
+pub(crate) use resolve::{Loaded, Source, load};

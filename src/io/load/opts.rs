@@ -43,6 +43,11 @@ pub struct LoadOpts {
     /// Convert types to the module's: floats to floats, integers to integers, and packed types by
     /// [`RawTensor::to_tensor`](crate::RawTensor::to_tensor). Otherwise another type does not fit.
     pub convert: bool,
+    /// Keep packed what the state has in blocks of `Q8_0`, `Q4_0` or `Q4_1`: parameters that take it are quantised
+    /// and frozen, as by [`Param::set_quantized`](crate::nn::Param::set_quantized). What is split, joined or
+    /// transformed is quantised again, which loses next to nothing. Without it, and in other formats, blocks
+    /// become floats where `convert` allows.
+    pub quantized: bool,
     /// Copy what could be used where it lies. Otherwise parameters on the CPU are the state's own tensors:
     /// those of an opened file are in its pages, which the system reads on demand and shares among
     /// processes. Then another program must replace the file, not write into it.
@@ -95,6 +100,7 @@ impl Default for LoadOpts {
         LoadOpts {
             strict: true,
             convert: false,
+            quantized: false,
             copy: false,
             device: None,
             place: None,
@@ -120,6 +126,29 @@ impl LoadOpts {
     #[must_use]
     pub fn convert(mut self, convert: bool) -> Self {
         self.convert = convert;
+        self
+    }
+    /// With this `quantized`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::nn::{Linear, ModuleExt};
+    /// use kiln::prelude::*;
+    /// use kiln::{LoadOpts, Quantization, RawTensor, StateDict};
+    /// let mut block = half::f16::from_f32(0.5).to_le_bytes().to_vec(); // a scale and 32 codes
+    /// block.extend([2u8; 32]);
+    /// let mut file = StateDict::new();
+    /// file.insert_raw("weight", &RawTensor::new("Q8_0", [1, 32], block)?)?;
+    ///
+    /// let net = Linear::without_bias(32, 1, ());
+    /// net.load_state_dict_with(&file, LoadOpts::default().quantized(true))?;
+    /// assert_eq!(net.weight.quantized().unwrap().quantization(), Quantization::Q8_0);
+    /// assert_eq!(net.weight.get().to_vec::<f32>()?, [1.0; 32]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[must_use]
+    pub fn quantized(mut self, quantized: bool) -> Self {
+        self.quantized = quantized;
         self
     }
     /// With this `copy`.
@@ -319,6 +348,7 @@ impl fmt::Debug for LoadOpts {
         f.debug_struct("LoadOpts")
             .field("strict", &self.strict)
             .field("convert", &self.convert)
+            .field("quantized", &self.quantized)
             .field("copy", &self.copy)
             .field("device", &self.device)
             .finish_non_exhaustive()

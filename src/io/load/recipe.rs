@@ -5,6 +5,7 @@ use crate::io::item::{StateItem, TensorData};
 use crate::io::load::opts::Transform;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
+use crate::tensor::quantized::{Quantization, QuantizedTensor};
 
 /// A tensor of a state, as it is, or with its last two axes exchanged, or changed after that.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +111,32 @@ impl<'a> Recipe<'a> {
             }
             Recipe::Joined { parts, axis } => joined(parts, *axis, site),
         }
+    }
+
+    /// How all of its pieces are packed, if they are packed alike.
+    pub fn quantization(&self) -> Option<Quantization> {
+        let packed = |piece: &Piece| match piece.item.value {
+            TensorData::Tensor(_) => None,
+            TensorData::Raw(raw) => Quantization::of(raw.dtype()),
+        };
+        let first = packed(self.pieces().first()?);
+        first.filter(|_| self.pieces().iter().all(|piece| packed(piece) == first))
+    }
+
+    /// The packed tensor, computed if its blocks are not those of the state.
+    ///
+    /// # Errors
+    /// What computing it says.
+    pub fn packed(&self, quantization: Quantization, site: CallSite) -> Result<QuantizedTensor> {
+        if let Recipe::Whole(piece) = self
+            && piece.is_as_stored()
+            && let TensorData::Raw(raw) = piece.item.value
+            && let Some(packed) = QuantizedTensor::from_blocks(quantization, raw.shape(), raw.bytes())
+        {
+            return Ok(packed);
+        }
+        let _line = site.span.enter();
+        QuantizedTensor::quantize(&self.tensor(site), quantization)
     }
 
     /// Whether a tensor of this type can be made of it.

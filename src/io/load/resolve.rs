@@ -14,6 +14,7 @@ use crate::ir::{Node, Op};
 use crate::plan;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
+use crate::tensor::quantized::{BLOCK, Quantization, QuantizedTensor};
 
 /// What is made at once, in bytes: more than that is not in memory twice.
 const BATCH: usize = 256 << 20;
@@ -35,6 +36,13 @@ impl<'a> Source<'a> {
         static NONE: BTreeSet<String> = BTreeSet::new();
         Source { state, from: "the state", problems: Vec::new(), unread: &NONE }
     }
+}
+
+/// What a target gets.
+#[derive(Clone, Debug)]
+pub(crate) enum Loaded {
+    Tensor(Tensor),
+    Quantized(QuantizedTensor),
 }
 
 /// The search for the tensors of a module in a state.
@@ -60,7 +68,7 @@ pub(crate) fn load(
     targets: &[ExpectedTensor],
     opts: &LoadOpts,
     span: Span,
-) -> Result<(Vec<Option<Tensor>>, LoadReport)> {
+) -> Result<(Vec<Option<Loaded>>, LoadReport)> {
     let site = CallSite { name: "load", span };
     opts.check(span)?;
     let mut damage = source.problems;
@@ -184,9 +192,11 @@ impl<'a> Search<'a> {
             return Some(StateProblem::Missing { name, expected: target.ty(), near: None });
         };
         let shape = recipe.shape(self.site);
-        if shape.as_ref() == Ok(&target.shape) && recipe.fits(target.dtype, self.opts.convert) {
+        let packed = packing(target, recipe, self.opts).is_some();
+        let fits = packed || recipe.fits(target.dtype, self.opts.convert);
+        if shape.as_ref() == Ok(&target.shape) && fits {
             let from = recipe.pieces()[0].item.dtype();
-            if crate::io::format::name_of(target.dtype) != from {
+            if !packed && crate::io::format::name_of(target.dtype) != from {
                 report.converted.push(Conversion { name: name.clone(), from: from.into(), to: target.dtype });
             }
             report.loaded.push(name);
@@ -253,17 +263,24 @@ fn made(
     targets: &[ExpectedTensor],
     opts: &LoadOpts,
     site: CallSite,
-) -> Result<Vec<Option<Tensor>>> {
+) -> Result<Vec<Option<Loaded>>> {
     let span = site.span;
     let mut tensors = Vec::with_capacity(targets.len());
     let (mut batch, mut bytes) = (Vec::new(), 0);
     for (recipe, target) in recipes.iter().zip(targets) {
-        let tensor = recipe.as_ref().map(|recipe| place(recipe, target, opts, site));
-        if let Some(tensor) = &tensor {
-            batch.push(tensor.node()?.clone());
-            bytes += target.shape.numel() * target.dtype.size();
+        let Some(recipe) = recipe else {
+            tensors.push(None);
+            continue;
+        };
+        if let Some(quantization) = packing(target, recipe, opts) {
+            let packed = recipe.packed(quantization, site)?.to_dtype(target.dtype)?;
+            tensors.push(Some(Loaded::Quantized(packed.to(target.device))));
+            continue;
         }
-        tensors.push(tensor);
+        let tensor = place(recipe, target, opts, site);
+        batch.push(tensor.node()?.clone());
+        bytes += target.shape.numel() * target.dtype.size();
+        tensors.push(Some(Loaded::Tensor(tensor)));
         if bytes >= BATCH {
             plan::realize(&std::mem::take(&mut batch), span)?;
             bytes = 0;
@@ -272,6 +289,14 @@ fn made(
     let rest: Vec<Arc<Node>> = batch;
     plan::realize(&rest, span)?;
     Ok(tensors)
+}
+
+/// How a target's tensor stays packed, if it does.
+fn packing(target: &ExpectedTensor, recipe: &Recipe, opts: &LoadOpts) -> Option<Quantization> {
+    let takes = opts.quantized && target.packs && target.dtype.is_float();
+    // Rows of whole blocks, whatever a rule made of the state's.
+    let rows = target.shape.last().is_some_and(|row| row.is_multiple_of(BLOCK));
+    recipe.quantization().filter(|_| takes && rows)
 }
 
 /// The tensor for a target, not computed yet.

@@ -6,6 +6,7 @@
 
 mod bf16_operand;
 pub mod differences;
+mod quantized_rows;
 mod result;
 mod terms;
 
@@ -13,6 +14,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use bf16_operand::{Bf16Operand, uses_bf16_pairs};
+use quantized_rows::QuantizedRows;
 pub(super) use result::{ResultSink, ResultTarget};
 use terms::SummedTerms;
 
@@ -61,6 +63,8 @@ pub(super) enum OperandSource {
 pub(super) enum BlockWriter {
     /// Copies of runs.
     Window(Window),
+    /// Packed codes and their scales, dequantised.
+    Quantized(QuantizedRows),
     /// A tile program.
     Program(BlockProgram),
 }
@@ -220,8 +224,11 @@ pub(super) type WriteBlockFn<'a> = dyn Fn(usize, Range<usize>, Range<usize>, Str
 
 impl BlockWriter {
     fn new(kernel: &Kernel, axes: [Vec<AxisId>; 3], value: ExprId) -> BlockWriter {
-        match Window::of(kernel, &axes, value) {
-            Some(window) => BlockWriter::Window(window),
+        if let Some(window) = Window::of(kernel, &axes, value) {
+            return BlockWriter::Window(window);
+        }
+        match QuantizedRows::of(kernel, &axes, value) {
+            Some(rows) => BlockWriter::Quantized(rows),
             None => BlockWriter::Program(BlockProgram::new(kernel, axes, Some(value))),
         }
     }
@@ -229,6 +236,7 @@ impl BlockWriter {
     pub(super) fn source(&self) -> String {
         match self {
             BlockWriter::Window(window) => window.to_string(),
+            BlockWriter::Quantized(rows) => rows.to_string(),
             BlockWriter::Program(program) => program.source(),
         }
     }
@@ -243,6 +251,11 @@ impl BlockWriter {
                     // the product hands out blocks that are its own.
                     unsafe { window.write(memory, batch, lines, along, to) }
                 })
+            }
+            BlockWriter::Quantized(rows) => {
+                let memory = rows.on(bindings);
+                // SAFETY: as above.
+                Box::new(move |batch, lines, along, to| unsafe { memory.write(batch, lines, along, to) })
             }
             BlockWriter::Program(program) => {
                 let launch = program.launch(bindings);

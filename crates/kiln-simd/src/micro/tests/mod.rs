@@ -3,6 +3,7 @@
 
 mod alu;
 mod deferred_store;
+mod dequantize;
 mod math;
 mod math64;
 mod memory;
