@@ -16,7 +16,7 @@ pub(super) fn round(
     let last = [x.rank() - 1];
     let over = |monoid| site.reduce_keepdim(monoid, x, &last);
     let (least, most) = (over(Monoid::Min), over(Monoid::Max));
-    let magnitude = site.max(&site.unary(AluOp::Neg, &least), &most);
+    let magnitude = site.max(site.unary(AluOp::Neg, &least), &most);
     match quantization {
         Quantization::Q8_0 => {
             let scale = site.div(&magnitude, 127.0);

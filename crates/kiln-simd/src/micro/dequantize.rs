@@ -36,8 +36,8 @@ pub struct QuantizedRow {
     pub codes: *const u8,
     /// A scale for each block.
     pub scales: *const f16,
-    /// An offset for each block, if numbers are code times scale plus offset; else they are scale times the
-    /// distance of the code from [`QuantizedRow::zero`].
+    /// An offset for each block, if there are any, added to the scale times the distance of the code from
+    /// [`QuantizedRow::zero`].
     pub offsets: Option<NonNull<f16>>,
     /// The code of zero.
     pub zero: f32,
@@ -68,8 +68,18 @@ struct Bytes;
 impl DequantizeLoop for Bytes {
     #[inline(always)]
     unsafe fn run<I: Isa>(row: &QuantizedRow) {
-        // SAFETY: the caller's promise.
-        unsafe { blocks::<{ QUANTIZED_BLOCK }>(row, |codes| codes.map(f32::from)) }
+        // Copies, which no store can change as far as the compiler knows: else nothing is vectorized.
+        let QuantizedRow { codes, scales, offsets, zero, blocks, to } = *row;
+        for block in 0..blocks {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (scale, offset) = (widen_f16(scales.add(block).read()), offset(offsets, block));
+                let (codes, to) = (codes.add(block * QUANTIZED_BLOCK), to.add(block * QUANTIZED_BLOCK));
+                for j in 0..QUANTIZED_BLOCK {
+                    *to.add(j) = (f32::from(*codes.add(j)) - zero) * scale + offset;
+                }
+            }
+        }
     }
 }
 
@@ -77,42 +87,31 @@ struct Nibbles;
 impl DequantizeLoop for Nibbles {
     #[inline(always)]
     unsafe fn run<I: Isa>(row: &QuantizedRow) {
-        let halves = |pairs: &[u8; QUANTIZED_BLOCK / 2]| {
-            let mut codes = [0.0; QUANTIZED_BLOCK];
-            for (j, pair) in pairs.iter().enumerate() {
-                codes[j] = f32::from(pair & 15);
-                codes[j + QUANTIZED_BLOCK / 2] = f32::from(pair >> 4);
-            }
-            codes
-        };
-        // SAFETY: the caller's promise.
-        unsafe { blocks::<{ QUANTIZED_BLOCK / 2 }>(row, halves) }
-    }
-}
-
-/// # Safety
-/// As [`dequantize`].
-#[inline(always)]
-unsafe fn blocks<const BYTES: usize>(
-    row: &QuantizedRow,
-    codes: impl Fn(&[u8; BYTES]) -> [f32; QUANTIZED_BLOCK],
-) {
-    // Copies, which no store can change as far as the compiler knows: else nothing is vectorized.
-    let QuantizedRow { codes: bytes, scales, offsets, zero, blocks, to } = *row;
-    for block in 0..blocks {
-        // SAFETY: the caller's promise; arrays of bytes and floats have no padding, and the numbers overlap
-        // nothing.
-        unsafe {
-            let codes = codes(&*bytes.add(block * BYTES).cast());
-            let scale = widen_f16(scales.add(block).read());
-            let to = &mut *to.add(block * QUANTIZED_BLOCK).cast::<[f32; QUANTIZED_BLOCK]>();
-            match offsets {
-                None => to.iter_mut().zip(codes).for_each(|(to, code)| *to = (code - zero) * scale),
-                Some(offsets) => {
-                    let offset = widen_f16(offsets.add(block).read());
-                    to.iter_mut().zip(codes).for_each(|(to, code)| *to = code * scale + offset);
+        const HALF: usize = QUANTIZED_BLOCK / 2;
+        let QuantizedRow { codes, scales, offsets, zero, blocks, to } = *row;
+        for block in 0..blocks {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (scale, offset) = (widen_f16(scales.add(block).read()), offset(offsets, block));
+                let (codes, to) = (codes.add(block * HALF), to.add(block * QUANTIZED_BLOCK));
+                let pairs: [u8; HALF] = codes.cast::<[u8; HALF]>().read();
+                for (j, pair) in pairs.iter().enumerate() {
+                    *to.add(j) = (f32::from(pair & 15) - zero) * scale + offset;
+                }
+                for (j, pair) in pairs.iter().enumerate() {
+                    *to.add(HALF + j) = (f32::from(pair >> 4) - zero) * scale + offset;
                 }
             }
         }
     }
+}
+
+/// The offset of a block; -0, which changes no number, where there are none.
+///
+/// # Safety
+/// As [`dequantize`].
+#[inline(always)]
+unsafe fn offset(offsets: Option<NonNull<f16>>, block: usize) -> f32 {
+    // SAFETY: the caller's promise.
+    offsets.map_or(-0.0, |offsets| widen_f16(unsafe { offsets.add(block).read() }))
 }

@@ -26,11 +26,8 @@ fn blocks_become_code_times_scale() {
         let expected: Vec<f32> = (0..blocks * QUANTIZED_BLOCK)
             .map(|i| {
                 let (code, scale) = (f32::from(code(i)), scales[i / QUANTIZED_BLOCK].to_f32());
-                if has_offsets {
-                    code * scale + offsets[i / QUANTIZED_BLOCK].to_f32()
-                } else {
-                    (code - 8.0) * scale
-                }
+                let product = (code - 8.0) * scale;
+                if has_offsets { product + offsets[i / QUANTIZED_BLOCK].to_f32() } else { product }
             })
             .collect();
         each_level(|level| {
