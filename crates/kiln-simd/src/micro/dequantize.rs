@@ -75,8 +75,9 @@ impl DequantizeLoop for Bytes {
             unsafe {
                 let (scale, offset) = (widen_f16(scales.add(block).read()), offset(offsets, block));
                 let (codes, to) = (codes.add(block * QUANTIZED_BLOCK), to.add(block * QUANTIZED_BLOCK));
-                for j in 0..QUANTIZED_BLOCK {
-                    *to.add(j) = (f32::from(*codes.add(j)) - zero) * scale + offset;
+                let codes: [u8; QUANTIZED_BLOCK] = codes.cast::<[u8; QUANTIZED_BLOCK]>().read();
+                for (j, &code) in codes.iter().enumerate() {
+                    *to.add(j) = (f32::from(code) - zero) * scale + offset;
                 }
             }
         }
