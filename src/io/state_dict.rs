@@ -32,7 +32,7 @@ pub(crate) struct ExpectedTensor {
     pub device: Device,
     /// Other names that what holds it has for it.
     pub aliases: Vec<String>,
-    /// Whether it may be quantised.
+    /// Whether it may be quantized.
     pub packs: bool,
 }
 

@@ -21,7 +21,7 @@ impl TensorCell {
         }
     }
 
-    /// The tensor, and the gradient if there is one, changed alike. Of a quantised parameter, only where the
+    /// The tensor, and the gradient if there is one, changed alike. Of a quantized parameter, only where the
     /// tensor is and its type matter.
     pub fn mapped(&self, map: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<(Tensor, Option<Tensor>)> {
         let changed = |x: Tensor| -> Result<Tensor> {

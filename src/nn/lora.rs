@@ -26,7 +26,7 @@ options! {
 /// `[rank, in]` and `B` `[out, rank]`, zeros at first (Hu et al., "LoRA: Low-Rank Adaptation of Large Language
 /// Models", 2021).
 ///
-/// The base may be quantised: gradients flow through its packed weight, so a model trains in little more than
+/// The base may be quantized: gradients flow through its packed weight, so a model trains in little more than
 /// the memory that its packed weights take. Its parts are named as PEFT names them.
 ///
 /// # Examples
@@ -50,7 +50,7 @@ options! {
 /// # Ok::<(), kiln::Error>(())
 /// ```
 #[derive(Debug)]
-#[allow(non_snake_case)] // The names are PEFT's.
+#[expect(non_snake_case, reason = "the names are PEFT's")]
 pub struct Lora {
     /// What is adapted; frozen.
     pub base_layer: Linear,

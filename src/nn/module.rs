@@ -225,7 +225,7 @@ pub trait ModuleExt: Module {
         self.replace_all(span, &|x| Ok(if x.dtype().is_float() { x.to_dtype(dtype) } else { x.clone() }))
     }
 
-    /// Quantises the weights: every parameter that is a matrix of floats with rows of whole blocks of 32, which
+    /// Quantizes the weights: every parameter that is a matrix of floats with rows of whole blocks of 32, which
     /// is then packed and frozen ([`Param::quantize`]). The report says what each lost.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ pub struct Param {
     quantized: Arc<RwLock<Option<QuantizedValue>>>,
 }
 
-/// What a quantised parameter holds.
+/// What a quantized parameter holds.
 #[derive(Debug)]
 struct QuantizedValue {
     packed: QuantizedTensor,
@@ -45,7 +45,7 @@ impl Param {
         Param { var, cell, trained: Arc::new(AtomicBool::new(true)), quantized: Arc::default() }
     }
 
-    /// The tensor held now; of a quantised parameter, the expression that
+    /// The tensor held now; of a quantized parameter, the expression that
     /// [`QuantizedTensor::dequantize`] makes.
     pub fn get(&self) -> Tensor {
         self.of_quantized(|value| value.numbers.clone()).unwrap_or_else(|| self.var.get())
@@ -54,13 +54,13 @@ impl Param {
     /// Puts `tensor` in; what it was computed from gets no gradient.
     ///
     /// # Errors
-    /// As [`Var::set`]; a quantised parameter, which [`Param::dequantize`] makes an ordinary one.
+    /// As [`Var::set`]; a quantized parameter, which [`Param::dequantize`] makes an ordinary one.
     #[track_caller]
     pub fn set(&self, tensor: &Tensor) -> Result<()> {
         let span = Span::caller();
         if let Some(packed) = self.quantized() {
-            let found = format!("one quantised as {}", packed.quantization().name());
-            return Err(OpError::new("set", span, "a parameter that is not quantised", found).into());
+            let found = format!("one quantized as {}", packed.quantization().name());
+            return Err(OpError::new("set", span, "a parameter that is not quantized", found).into());
         }
         self.var.set(marked(tensor, self.gradient_cell(), span))
     }
@@ -72,7 +72,7 @@ impl Param {
         Ok(())
     }
 
-    /// Holds the nearest quantised numbers from now on, packed, and frozen: gradients pass it, but do not
+    /// Holds the nearest quantized numbers from now on, packed, and frozen: gradients pass it, but do not
     /// reach it. [`Param::get`] is what [`QuantizedTensor::dequantize`] makes of them, so everything that reads
     /// the parameter goes on as before and reads fewer bytes.
     ///
@@ -98,7 +98,7 @@ impl Param {
         self.hold_quantized(packed, Span::caller())
     }
 
-    /// Holds a tensor that is quantised already, as [`Param::quantize`] does.
+    /// Holds a tensor that is quantized already, as [`Param::quantize`] does.
     ///
     /// # Errors
     /// A shape other than the parameter's. The parameter is then as it was.
@@ -113,12 +113,12 @@ impl Param {
         self.hold_quantized(packed.clone(), span)
     }
 
-    /// The packed numbers, of a quantised parameter.
+    /// The packed numbers, of a quantized parameter.
     pub fn quantized(&self) -> Option<QuantizedTensor> {
         self.of_quantized(|value| value.packed.clone())
     }
 
-    /// Holds the numbers of a quantised parameter as an ordinary tensor again, still frozen.
+    /// Holds the numbers of a quantized parameter as an ordinary tensor again, still frozen.
     ///
     /// # Errors
     /// What computing them says.
@@ -187,7 +187,7 @@ impl Param {
     }
 
     /// Freezes the parameter, or trains it again; for tensors that
-    /// [`Param::get`] gives from now on. A quantised parameter stays frozen.
+    /// [`Param::get`] gives from now on. A quantized parameter stays frozen.
     #[track_caller]
     pub fn set_requires_grad(&self, on: bool) {
         if self.quantized().is_some() {

@@ -1,4 +1,4 @@
-//! Quantising a module's weights, and how much of them is lost.
+//! Quantizing a module's weights, and how much of them is lost.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl QuantizeOpts {
         self
     }
 
-    /// Whether a parameter is to be quantised: a matrix of floats whose rows are whole blocks.
+    /// Whether a parameter is to be quantized: a matrix of floats whose rows are whole blocks.
     fn takes(&self, name: &str, param: &Param) -> bool {
         let shape = param.shape();
         let fits = shape.rank() == 2 && shape[1] > 0 && shape[1].is_multiple_of(BLOCK);
@@ -43,7 +43,7 @@ impl QuantizeOpts {
     }
 }
 
-/// A weight that was quantised.
+/// A weight that was quantized.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct QuantizedWeight {
@@ -104,7 +104,7 @@ pub(super) fn quantize<M: Module + ?Sized>(
     Ok(report)
 }
 
-/// A parameter's quantised tensor, and its line of the report.
+/// A parameter's quantized tensor, and its line of the report.
 fn quantized(
     name: String,
     param: &Param,

@@ -60,3 +60,41 @@ impl Custom for ChosenResults {
         self.custom.run_cpu(operands, &mut all)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::DType;
+    use crate::custom;
+    use crate::tensor::testing::{assert_close, tensor};
+
+    /// Twice and three times a number.
+    #[derive(Debug)]
+    struct Multiples;
+
+    impl Custom for Multiples {
+        fn name(&self) -> &str {
+            "multiples"
+        }
+        fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>, String> {
+            Ok(vec![operands[0].clone(), operands[0].clone()])
+        }
+        fn run_cpu(&self, operands: &[&[u8]], results: &mut [&mut [u8]]) -> Result<(), String> {
+            for (factor, result) in (2..).zip(results.iter_mut()) {
+                result.iter_mut().zip(operands[0]).for_each(|(y, x)| *y = factor * x);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn results_of_a_custom_kernel_are_read_alone_and_in_any_order() {
+        let multiples = || custom(Arc::new(Multiples), &[tensor(&[1], DType::U8, &[5.0])]);
+        assert_close(&multiples()[1], &[1], &[15.0]);
+        assert_close(&multiples()[0], &[1], &[10.0]);
+        let both = multiples();
+        crate::realize(&[&both[1], &both[0]]).unwrap();
+        assert_close(&both[0], &[1], &[10.0]);
+        assert_close(&both[1], &[1], &[15.0]);
+    }
+}

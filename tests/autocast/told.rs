@@ -43,6 +43,17 @@ fn plans_tell_the_rule_of_each_cast() {
     assert!(told.to_string().contains("told.rs"), "{told}");
 }
 
+/// A cast that only its reader needs vanishes there; one that is asked for is stored.
+#[test]
+fn plans_tell_which_casts_vanish() {
+    let x = Tensor::empty([64], Device::meta());
+    let told = (x.half() + 1.0).plan().unwrap().precision();
+    assert_eq!((told.casts[0].kernels.len(), told.casts[0].stored), (1, 0), "{told}");
+    assert!(told.to_string().contains("vanishes in "), "{told}");
+    let told = x.half().plan().unwrap().precision();
+    assert_eq!((told.casts[0].kernels.len(), told.casts[0].stored), (1, 1), "{told}");
+}
+
 #[test]
 fn an_overflow_is_found_at_its_layer() {
     kiln::manual_seed(3);
@@ -73,7 +84,6 @@ fn a_gradient_that_underflows_survives_with_a_scale() {
     let loss = || model.forward(&x).to_dtype(DType::F32).mean(..) * 1e-7;
     let underflows = |loss: &dyn Fn() -> Tensor| {
         let found = compare_precision(DType::F16, || grad(&loss(), &[&weight]).remove(0)).unwrap();
-        println!("{found}");
         found.layers.iter().map(|layer| layer.underflows).sum::<usize>()
     };
     assert!(underflows(&loss) > 0);

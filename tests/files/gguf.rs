@@ -2,7 +2,7 @@
 
 use kiln::io::gguf::{BlockFormat, Gguf, GgufValue};
 use kiln::nn::{Linear, ModuleExt};
-use kiln::{LoadOpts, RawTensor};
+use kiln::{LoadOpts, Quantization, RawTensor};
 
 use super::*;
 
@@ -34,11 +34,26 @@ fn blocks_of_every_format_are_the_numbers_of_the_formats_own_library() {
 #[test]
 fn blocks_are_encoded_as_by_the_formats_own_library() {
     let state = StateDict::open(recorded("blocks.safetensors")).unwrap();
-    let numbers = state.get("numbers").unwrap().to_vec::<f32>().unwrap();
     for format in [BlockFormat::Q8_0, BlockFormat::Q4_0] {
         let expected = state.get(&format!("{}.encoded", format.name())).unwrap().to_vec::<u8>().unwrap();
-        let found = format.encode(&numbers).unwrap();
-        assert!(found == expected, "{}", format.name());
+        let mut file = Gguf::new();
+        file.insert_packed("numbers", state.get("numbers").unwrap(), format).unwrap();
+        assert!(file.state().raw("numbers").unwrap().bytes() == expected, "{}", format.name());
+    }
+}
+
+#[test]
+fn blocks_that_stay_packed_have_the_numbers_they_are_decoded_to() {
+    let numbers = Tensor::randn([6, 64], ()) * 3.0;
+    for quantization in Quantization::ALL {
+        let mut file = Gguf::new();
+        let format = BlockFormat::of(quantization.name()).unwrap();
+        file.insert_packed("weight", &numbers, format).unwrap();
+        let net = Linear::without_bias(64, 6, ());
+        net.load_state_dict_with(file.state(), LoadOpts::default().quantized(true)).unwrap();
+        assert_eq!(net.weight.quantized().unwrap().quantization(), quantization);
+        let decoded = file.state().raw("weight").unwrap().to_tensor().to_vec::<f32>().unwrap();
+        assert_eq!(net.weight.get().to_vec::<f32>().unwrap(), decoded, "{quantization:?}");
     }
 }
 
@@ -124,7 +139,7 @@ fn what_the_format_does_not_have_is_refused() {
         "{odd}"
     );
     let read_only = file.insert_packed("x", &Tensor::ones([256], ()), BlockFormat::Q6_K).unwrap_err();
-    assert!(read_only.to_string().contains("Q8_0 or Q4_0"), "{read_only}");
+    assert!(read_only.to_string().contains("Q8_0, Q4_0 or Q4_1"), "{read_only}");
     file.insert("flags", &Tensor::from([true])).unwrap();
     let error = file.save(folder.file("m.gguf")).unwrap_err().to_string();
     assert!(error.contains("flags: the format has no BOOL"), "{error}");

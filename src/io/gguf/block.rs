@@ -1,10 +1,11 @@
 //! Formats that store several numbers in a block of bytes, with a scale of their own: what a block
-//! is, its numbers, and blocks of numbers. The formats are those of ggml, the library of llama.cpp.
+//! is, and its numbers. The formats are those of ggml, the library of llama.cpp.
 
 use half::f16;
 use rayon::prelude::*;
 
 use crate::io::gguf::{narrow_block, super_block};
+use crate::tensor::quantized::{BLOCK, Quantization};
 
 /// A format of blocks. `Q4_0` has 4 bits a number and a scale, `Q4_1` an offset too; those with `K` have
 /// blocks of 256 numbers with scales for parts of them, which are packed themselves.
@@ -47,11 +48,11 @@ const ROWS: [Row; 13] = {
     use narrow_block as n;
     use super_block as s;
     [
-        Row { format: Q4_0, name: "Q4_0", id: 2, len: 32, bytes: 18, decode: n::q4_0 },
-        Row { format: Q4_1, name: "Q4_1", id: 3, len: 32, bytes: 20, decode: n::q4_1 },
+        Row { format: Q4_0, name: "Q4_0", id: 2, len: BLOCK, bytes: Quantization::Q4_0.block_bytes(), decode: n::q4_0 },
+        Row { format: Q4_1, name: "Q4_1", id: 3, len: BLOCK, bytes: Quantization::Q4_1.block_bytes(), decode: n::q4_1 },
         Row { format: Q5_0, name: "Q5_0", id: 6, len: 32, bytes: 22, decode: n::q5_0 },
         Row { format: Q5_1, name: "Q5_1", id: 7, len: 32, bytes: 24, decode: n::q5_1 },
-        Row { format: Q8_0, name: "Q8_0", id: 8, len: 32, bytes: 34, decode: n::q8_0 },
+        Row { format: Q8_0, name: "Q8_0", id: 8, len: BLOCK, bytes: Quantization::Q8_0.block_bytes(), decode: n::q8_0 },
         Row { format: Q2_K, name: "Q2_K", id: 10, len: 256, bytes: 84, decode: s::q2_k },
         Row { format: Q3_K, name: "Q3_K", id: 11, len: 256, bytes: 110, decode: s::q3_k },
         Row { format: Q4_K, name: "Q4_K", id: 12, len: 256, bytes: 144, decode: s::q4_k },
@@ -124,35 +125,6 @@ impl BlockFormat {
         });
         numbers
     }
-
-    /// Blocks of numbers, each rounded to the nearest that its block can have; `None` for formats that
-    /// are only read (all but `Q8_0` and `Q4_0`) and for numbers that are no whole blocks.
-    ///
-    /// # Examples
-    /// ```
-    /// use kiln::io::gguf::BlockFormat;
-    /// let numbers: Vec<f32> = (-16..16).map(|i| i as f32 / 16.0).collect();
-    /// let blocks = BlockFormat::Q8_0.encode(&numbers).unwrap();
-    /// let decoded = BlockFormat::Q8_0.decode(&blocks);
-    /// assert!(numbers.iter().zip(&decoded).all(|(a, b)| (a - b).abs() < 0.005));
-    /// ```
-    pub fn encode(self, numbers: &[f32]) -> Option<Vec<u8>> {
-        use BlockFormat::{
-            IQ4_NL, IQ4_XS, MXFP4, Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0,
-        };
-        let encode: fn(&[f32], &mut [u8]) = match self {
-            Q8_0 => narrow_block::to_q8_0,
-            Q4_0 => narrow_block::to_q4_0,
-            Q4_1 | Q5_0 | Q5_1 | Q2_K | Q3_K | Q4_K | Q5_K | Q6_K | IQ4_NL | IQ4_XS | MXFP4 => return None,
-        };
-        let mut bytes = vec![0; self.bytes_of(numbers.len())?];
-        let (len, size) = (self.block_len(), self.block_bytes());
-        let chunks = bytes.par_chunks_mut(CHUNK * size).zip(numbers.par_chunks(CHUNK * len));
-        chunks.for_each(|(bytes, numbers)| {
-            bytes.chunks_exact_mut(size).zip(numbers.chunks_exact(len)).for_each(|(b, n)| encode(n, b));
-        });
-        Some(bytes)
-    }
 }
 
 /// The 16-bit float at a place of a block.
@@ -173,20 +145,5 @@ mod tests {
         }
         assert_eq!(BlockFormat::Q4_K.bytes_of(512), Some(288));
         assert_eq!(BlockFormat::Q4_K.bytes_of(500), None);
-    }
-
-    #[test]
-    fn encoding_rounds_to_the_nearest_and_keeps_zeros() {
-        for format in [BlockFormat::Q8_0, BlockFormat::Q4_0] {
-            assert_eq!(format.decode(&format.encode(&[0.0; 64]).unwrap()), [0.0; 64]);
-            let steps = if format == BlockFormat::Q8_0 { 127.0 } else { 8.0 };
-            let numbers: Vec<f32> = (0..64).map(|i| ((i * 37 % 64) as f32 - 40.0) / 40.0).collect();
-            let decoded = format.decode(&format.encode(&numbers).unwrap());
-            // An end of the range that its sign lacks is a whole step off, and the scale is rounded.
-            let bound = 1.01 / steps;
-            assert!(numbers.iter().zip(&decoded).all(|(a, b)| (a - b).abs() <= bound), "{decoded:?}");
-        }
-        assert_eq!(BlockFormat::Q6_K.encode(&[0.0; 256]), None);
-        assert_eq!(BlockFormat::Q8_0.encode(&[0.0; 31]), None);
     }
 }

@@ -18,7 +18,7 @@ use crate::io::raw::RawTensor;
 use crate::io::state_dict::StateDict;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
-use crate::tensor::quantized::QuantizedTensor;
+use crate::tensor::quantized::{Quantization, QuantizedTensor};
 
 /// The numbers and names of formats of plain numbers; those of blocks are [`BlockFormat`]s.
 const PLAIN: [(u32, &str); 8] =
@@ -90,27 +90,24 @@ impl Gguf {
         self.state.insert(name, tensor)
     }
 
-    /// Adds a tensor as blocks: `Q8_0` or `Q4_0`.
+    /// Adds a tensor as blocks of a format that is computed with: `Q8_0`, `Q4_0` or `Q4_1`.
     ///
     /// # Errors
     /// Those of computing the tensor; rows that are no whole blocks; a format that is only read; a name
     /// that is there.
     #[track_caller]
     pub fn insert_packed(&mut self, name: &str, tensor: &Tensor, format: BlockFormat) -> Result<()> {
-        let site = CallSite::here("insert_packed");
-        let numbers = site.cast(tensor, DType::F32).to_vec::<f32>()?;
-        let shape = tensor.shape();
-        let row = shape.last().copied().unwrap_or(1);
-        let blocks = format.encode(&numbers).filter(|_| row.is_multiple_of(format.block_len()));
-        let Some(blocks) = blocks else {
-            let expected = format!("Q8_0 or Q4_0, and rows of whole blocks of {}", format.block_len());
+        let (site, shape) = (CallSite::here("insert_packed"), tensor.shape());
+        let rows = shape.last().is_some_and(|row| row.is_multiple_of(format.block_len()));
+        let Some(quantization) = Quantization::of(format.name()).filter(|_| rows) else {
+            let expected = format!("Q8_0, Q4_0 or Q4_1, and rows of whole blocks of {}", format.block_len());
             return Err(site.error(expected, format!("{} of {}", format.name(), shape), &[]));
         };
-        let range = 0..blocks.len();
-        self.state.insert_raw(name, &RawTensor::within(format.name(), shape, Arc::new(blocks), range))
+        let _line = site.span.enter();
+        self.insert_quantized(name, &QuantizedTensor::quantize(&site.cast(tensor, DType::F32), quantization)?)
     }
 
-    /// Adds a quantised tensor as the blocks that it is.
+    /// Adds a quantized tensor as the blocks that it is.
     ///
     /// # Errors
     /// Those of reading it; a name that is there.

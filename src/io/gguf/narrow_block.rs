@@ -1,8 +1,6 @@
 //! Blocks of 32 numbers. Two numbers share a byte: the lower four bits are of one in the first half
 //! of the block, the upper four of the one 16 places behind.
 
-use half::f16;
-
 use crate::io::gguf::block::float;
 
 /// Half a block: pairs of numbers in its bytes are this many apart.
@@ -66,31 +64,4 @@ pub fn non_linear(packed: &[u8], scale: f32, y: &mut [f32]) {
 pub fn mxfp4(block: &[u8], y: &mut [f32]) {
     let scale = 2f64.powi(i32::from(block[0]) - 128) as f32;
     halves(&block[1..], y, |_, q| scale * f32::from(E2M1[usize::from(q)]));
-}
-
-/// The number of the largest magnitude, with its sign; the first of several.
-fn largest(x: &[f32]) -> f32 {
-    x.iter().fold(0.0, |most: f32, &x| if x.abs() > most.abs() { x } else { most })
-}
-
-fn inverse(scale: f32) -> f32 {
-    if scale == 0.0 { 0.0 } else { 1.0 / scale }
-}
-
-pub fn to_q8_0(x: &[f32], block: &mut [u8]) {
-    let scale = largest(x).abs() / 127.0;
-    block[..2].copy_from_slice(&f16::from_f32(scale).to_le_bytes());
-    let inverse = inverse(scale);
-    block[2..].iter_mut().zip(x).for_each(|(q, x)| *q = (x * inverse).round() as i8 as u8);
-}
-
-pub fn to_q4_0(x: &[f32], block: &mut [u8]) {
-    // The largest becomes -8, which has no positive counterpart.
-    let scale = largest(x) / -8.0;
-    block[..2].copy_from_slice(&f16::from_f32(scale).to_le_bytes());
-    let inverse = inverse(scale);
-    let quantised = |x: f32| (x * inverse + 8.5).clamp(0.0, 15.0) as u8;
-    for i in 0..HALF {
-        block[2 + i] = quantised(x[i]) | quantised(x[i + HALF]) << 4;
-    }
 }

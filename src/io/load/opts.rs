@@ -43,9 +43,9 @@ pub struct LoadOpts {
     /// Convert types to the module's: floats to floats, integers to integers, and packed types by
     /// [`RawTensor::to_tensor`](crate::RawTensor::to_tensor). Otherwise another type does not fit.
     pub convert: bool,
-    /// Keep packed what the state has in blocks of `Q8_0`, `Q4_0` or `Q4_1`: parameters that take it are quantised
+    /// Keep packed what the state has in blocks of `Q8_0`, `Q4_0` or `Q4_1`: parameters that take it are quantized
     /// and frozen, as by [`Param::set_quantized`](crate::nn::Param::set_quantized). What is split, joined or
-    /// transformed is quantised again, which loses next to nothing. Without it, and in other formats, blocks
+    /// transformed is quantized again, which loses next to nothing. Without it, and in other formats, blocks
     /// become floats where `convert` allows.
     pub quantized: bool,
     /// Copy what could be used where it lies. Otherwise parameters on the CPU are the state's own tensors:

@@ -63,7 +63,7 @@ pub(super) enum OperandSource {
 pub(super) enum BlockWriter {
     /// Copies of runs.
     Window(Window),
-    /// Packed codes and their scales, dequantised.
+    /// Packed codes and their scales, dequantized.
     Quantized(QuantizedRows),
     /// A tile program.
     Program(BlockProgram),

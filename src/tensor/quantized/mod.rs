@@ -1,9 +1,9 @@
-//! Quantised tensors: numbers of few bits that share a scale in blocks of 32, packed in memory.
+//! Quantized tensors: numbers of few bits that share a scale in blocks of 32, packed in memory.
 //!
 //! A [`QuantizedTensor`] is not computed with; what [`QuantizedTensor::dequantize`] makes of it is. That is an
-//! ordinary expression over the packed numbers, so it fuses into whatever reads it: a product with a quantised
+//! ordinary expression over the packed numbers, so it fuses into whatever reads it: a product with a quantized
 //! matrix reads the packed bytes and nothing else, on every device, and gradients flow through it to the other
-//! operand. A parameter is quantised by [`Param::quantize`](crate::nn::Param::quantize), a module by
+//! operand. A parameter is quantized by [`Param::quantize`](crate::nn::Param::quantize), a module by
 //! [`ModuleExt::quantize`](crate::nn::ModuleExt::quantize).
 
 mod blocks;
@@ -16,9 +16,9 @@ use crate::tensor::compose::CallSite;
 use crate::tensor::var::kept;
 
 /// How many numbers share a scale.
-pub(crate) const BLOCK: usize = 32;
+pub(crate) const BLOCK: usize = kiln_simd::micro::QUANTIZED_BLOCK;
 
-/// How numbers are quantised: a code of some bits for each, and a scale for each 32 along the last axis. Names
+/// How numbers are quantized: a code of some bits for each, and a scale for each 32 along the last axis. Names
 /// and values are those of ggml, the library of llama.cpp.
 ///
 /// # Examples
@@ -27,7 +27,6 @@ pub(crate) const BLOCK: usize = 32;
 /// assert_eq!(Quantization::Q4_0.bits_per_number(), 4.5); // a scale of 16 bits for 32 numbers
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(non_camel_case_types)] // The names are the format's own.
 pub enum Quantization {
     /// 8 bits, from -127 to 127 times the scale.
     Q8_0,
@@ -77,12 +76,12 @@ impl Quantization {
         matches!(self, Quantization::Q4_1)
     }
     /// The bytes of a block.
-    const fn block_bytes(self) -> usize {
+    pub(crate) const fn block_bytes(self) -> usize {
         self.code_bytes() + 2 + if self.has_offset() { 2 } else { 0 }
     }
 }
 
-/// A tensor of quantised numbers.
+/// A tensor of quantized numbers.
 ///
 /// # Examples
 /// ```
@@ -114,7 +113,7 @@ pub struct QuantizedTensor {
 }
 
 impl QuantizedTensor {
-    /// The nearest quantised numbers to those of a tensor of floats, computed at once on its device. A block
+    /// The nearest quantized numbers to those of a tensor of floats, computed at once on its device. A block
     /// with an infinite number or a NaN is NaN.
     ///
     /// # Errors
@@ -194,7 +193,7 @@ impl QuantizedTensor {
         site.reshape(&codes, &grouped(&self.shape, BLOCK))
     }
 
-    /// How it is quantised.
+    /// How it is quantized.
     pub fn quantization(&self) -> Quantization {
         self.quantization
     }

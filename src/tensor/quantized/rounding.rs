@@ -1,4 +1,4 @@
-//! From numbers to codes and scales: the rules of ggml's reference quantiser.
+//! From numbers to codes and scales: the rules of ggml's reference quantizer.
 
 use crate::base::DType;
 use crate::ir::AluOp;
@@ -14,29 +14,35 @@ pub(super) fn round(
     quantization: Quantization,
 ) -> (Tensor, Tensor, Option<Tensor>) {
     let last = [x.rank() - 1];
-    let over = |monoid| site.reduce_keepdim(monoid, x, &last);
-    let (least, most) = (over(Monoid::Min), over(Monoid::Max));
-    let magnitude = site.max(site.unary(AluOp::Neg, &least), &most);
+    let magnitudes = site.unary(AluOp::Abs, x);
     match quantization {
         Quantization::Q8_0 => {
-            let scale = site.div(&magnitude, 127.0);
-            let steps = site.unary(AluOp::Round, &steps(site, x, &scale));
+            let scale = site.div(site.reduce_keepdim(Monoid::Max, &magnitudes, &last), 127.0);
+            let steps = whole(site, &steps(site, x, &scale));
             (codes(site, &site.add(&steps, 128.0), 255.0), half(site, &scale), None)
         }
-        // The number of the greatest magnitude is the code 0, whichever sign it has.
+        // The number of the greatest magnitude, the first of several, is the code 0, whichever sign it has.
         Quantization::Q4_0 => {
-            let below = site.lt(&most, &magnitude);
-            let scale = site.div(site.select(&below, &least, &most, x.dtype()), -8.0);
+            let place = site.reduce_keepdim(Monoid::ArgMax, &magnitudes, &last);
+            let scale = site.div(site.gather(x, last[0], &place), -8.0);
             let steps = site.unary(AluOp::Floor, &site.add(steps(site, x, &scale), 8.5));
             (pairs(site, &codes(site, &steps, 15.0)), half(site, &scale), None)
         }
         Quantization::Q4_1 => {
+            let [least, most] = [Monoid::Min, Monoid::Max].map(|it| site.reduce_keepdim(it, x, &last));
             let scale = site.div(site.sub(&most, &least), 15.0);
             let steps = steps(site, &site.sub(x, &least), &scale);
             let steps = site.unary(AluOp::Floor, &site.add(steps, 0.5));
             (pairs(site, &codes(site, &steps, 15.0)), half(site, &scale), Some(half(site, &least)))
         }
     }
+}
+
+/// The nearest whole number, ties away from 0.
+fn whole(site: CallSite, x: &Tensor) -> Tensor {
+    let towards = site.unary(AluOp::Trunc, x);
+    let rest = site.sub(x, &towards);
+    site.add(towards, site.unary(AluOp::Trunc, &site.mul(rest, 2.0)))
 }
 
 /// How many scales a number is; none in a block of zeros.

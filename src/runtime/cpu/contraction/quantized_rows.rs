@@ -1,6 +1,6 @@
 //! Blocks of a matrix whose numbers are packed codes with scales, as
 //! [`QuantizedTensor::dequantize`](crate::QuantizedTensor::dequantize) writes them: found by their shape among
-//! the expressions of a kernel, and dequantised whole blocks at a time.
+//! the expressions of a kernel, and dequantized whole blocks at a time.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::tile::product::StridedBlock;
 
-/// A matrix of quantised numbers, whose lines are rows of blocks.
+/// A matrix of quantized numbers, whose lines are rows of blocks.
 #[derive(Debug)]
 pub struct QuantizedRows {
     codes: Part,
@@ -44,7 +44,7 @@ struct Axes<'a> {
 }
 
 impl QuantizedRows {
-    /// The quantised matrix that a value is, if it is one: a kernel's axes, all of level 0, are those of the
+    /// The quantized matrix that a value is, if it is one: a kernel's axes, all of level 0, are those of the
     /// batch, the lines and along them.
     pub fn of(
         kernel: &Kernel,
@@ -186,7 +186,7 @@ fn is_first(kernel: &Kernel, condition: ExprId, axis: AxisId) -> bool {
     affine.offset == 0 && affine.terms[..] == [(axis, 1)] && constant(kernel, zero) == Some(0.0)
 }
 
-/// A quantised matrix in memory.
+/// A quantized matrix in memory.
 pub struct QuantizedMemory<'a> {
     rows: &'a QuantizedRows,
     codes: *const u8,
@@ -266,6 +266,44 @@ impl QuantizedMemory<'_> {
             zero: *zero,
             blocks: 0,
             to: std::ptr::null_mut(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_may_begin_and_end_within_blocks() {
+        let (count, row) = (2, 3 * QUANTIZED_BLOCK);
+        let codes: Vec<u8> = (0..count * row).map(|i| (i * 37 % 251) as u8).collect();
+        let scales: Vec<f16> = (0..count * 3).map(|i| f16::from_f32(0.5 + i as f32)).collect();
+        let part = |row: usize| Part {
+            input: 0,
+            strides: Strides { offset: 0, batch: Vec::new(), row: row as i64, col: 0 },
+        };
+        let (layout, zero) = (CodeLayout::Bytes, 128.0);
+        let rows = QuantizedRows { codes: part(row), scales: part(3), offsets: None, zero, layout };
+        let memory =
+            QuantizedMemory { rows: &rows, codes: codes.as_ptr(), scales: scales.as_ptr(), offsets: None };
+        let written = |lines: Range<usize>, along: Range<usize>| {
+            let mut to = vec![f32::NAN; lines.len() * along.len()];
+            let block = StridedBlock {
+                start: to.as_mut_ptr().cast(),
+                row_stride: along.len(),
+                lane: size_of::<f32>(),
+            };
+            // SAFETY: the matrix has these lines, and the block has room for them.
+            unsafe { memory.write(0, lines, along, block) };
+            to
+        };
+        let whole = written(0..count, 0..row);
+        assert_eq!(whole[row + 40], (f32::from(codes[row + 40]) - zero) * scales[4].to_f32());
+        for along in [0..32, 5..9, 5..60, 31..33, 32..50, 40..96, 0..96] {
+            let expected: Vec<f32> =
+                (0..count).flat_map(|line| whole[line * row..][along.clone()].to_vec()).collect();
+            assert_eq!(written(0..count, along.clone()), expected, "{along:?}");
         }
     }
 }
