@@ -54,6 +54,7 @@ pub mod optim;
 pub mod opts;
 pub mod plan;
 pub mod prelude;
+pub mod profile;
 #[doc(hidden)]
 pub mod render;
 #[doc(hidden)]

@@ -22,6 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["nn"],
     &["optim"],
     &["data"],
+    &["profile"],
     &["assert", "guide", "opts", "prelude"],
 ];
 

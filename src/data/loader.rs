@@ -10,6 +10,7 @@ use crate::data::dataset::Dataset;
 use crate::data::order::EpochOrder;
 use crate::data::scopes::ThreadScopes;
 use crate::data::worker::{EpochWork, WorkerState};
+use crate::runtime::trace::{self, Activity};
 use crate::tensor::options::options;
 
 options! {
@@ -155,6 +156,7 @@ impl<D: Dataset> Iterator for Batches<D> {
             drop(state);
             return Some(self.work.make(number));
         }
+        let _span = trace::span(Activity::Wait).at(self.work.span).named(|| "a batch".into());
         loop {
             if let Some(batch) = state.done.remove(&number) {
                 state.handed_out += 1;

@@ -12,6 +12,7 @@ use crate::data::order::EpochOrder;
 use crate::data::scopes::{ThreadScopes, with_generator};
 use crate::ir::Node;
 use crate::plan;
+use crate::runtime::trace::{self, Activity};
 
 /// The making of an epoch's batches.
 pub struct EpochWork<D: Dataset> {
@@ -73,6 +74,7 @@ impl<D: Dataset> EpochWork<D> {
 
     /// A batch, its tensors computed; or what went wrong, a panic included.
     pub fn make(&self, number: usize) -> Result<D::Batch> {
+        let _span = trace::span(Activity::Batch).at(self.span);
         let make = || -> Result<D::Batch, LoadError> {
             let batch = self.data.batch(&self.order.samples(number)?)?;
             let batch = computed(batch, self.span)?;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, OpName, Result};
+use crate::base::{DType, OpName, Region, Result};
 use crate::grad::control;
 use crate::grad::vjp::{VjpContext, vjp};
 use crate::ir::collect::NodeMap;
 use crate::ir::{Node, Op};
+use crate::runtime::trace;
 use crate::tensor::autocast;
 use crate::tensor::compose::CallSite;
 use crate::tensor::{Tensor, rounded};
@@ -198,6 +199,10 @@ fn siblings(tape: &Tape) -> NodeMap<SmallVec<[usize; 4]>> {
 
 /// The cotangents of what a node was computed from.
 fn through(node: &Arc<Node>, cotangent: &Tensor, needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
+    // A gradient belongs to the region of what it is a gradient of.
+    let region =
+        trace::is_on().then(|| node.op_name().region()).filter(|region| *region != Region::default());
+    let _region = region.map(Region::enter);
     if let Some(given) = node.rule() {
         let results = given.rule.pull_back(&given.inputs, node, cotangent.node()?)?;
         return Ok(results.into_iter().map(|result| result.map(Tensor::from_node)).collect());

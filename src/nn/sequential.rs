@@ -4,8 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Index;
 
-use crate::base::Span;
+use crate::base::{Region, Span};
 use crate::nn::module::{Layer, Module, ModuleExt, Visitor};
+use crate::runtime::trace;
 use crate::tensor::Tensor;
 
 /// Layers one after the other; their names are their numbers.
@@ -104,7 +105,10 @@ impl Layer for Sequential {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
         let _line = Span::caller().enter();
-        self.layers.iter().fold(x.clone(), |x, layer| layer.forward(&x))
+        self.layers.iter().enumerate().fold(x.clone(), |x, (number, layer)| {
+            let _region = trace::is_on().then(|| Region::current().inside(&number.to_string()).enter());
+            layer.forward(&x)
+        })
     }
 }
 

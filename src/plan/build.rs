@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::base::{Device, DeviceKind, Result, Shape, Span};
 use crate::ir::collect::{Collected, collect_body};
@@ -14,7 +14,9 @@ use crate::plan::cache::Lookup;
 use crate::plan::context::{Context, add};
 use crate::plan::donate::LeafMemory;
 use crate::plan::key::{alike, body_key};
+use crate::plan::observe::ObservedRun;
 use crate::plan::run::UserCall;
+use crate::runtime::trace::{self, Activity};
 use crate::runtime::{Backend, Capabilities, Program, Replay, null};
 use crate::schedule::fallback::Fallback;
 use crate::schedule::memory::Params;
@@ -38,6 +40,8 @@ pub struct Plan {
     scratch: OnceLock<Vec<(Device, u64)>>,
     /// The origins of the nodes that a run may have to name, ascending: plans are kept, so no more than those.
     named: OnceLock<Vec<(NodeId, NodeId)>>,
+    /// The last run that was observed.
+    pub(crate) observed: Mutex<Weak<ObservedRun>>,
 }
 
 /// Bytes that results and intermediates may take, by device.
@@ -104,6 +108,7 @@ impl Plan {
             fitted: Mutex::default(),
             scratch: OnceLock::new(),
             named: OnceLock::new(),
+            observed: Mutex::default(),
         }
     }
 
@@ -166,6 +171,7 @@ impl Plan {
         if let Some(compiled) = self.compiled.get() {
             return Ok(compiled);
         }
+        let _span = trace::span(Activity::Compile);
         let steps = &self.schedule.steps;
         compile_in_parallel(context, &self.schedule);
         let mut runs = Vec::with_capacity(steps.len());

@@ -5,6 +5,7 @@ use crate::base::{Device, DeviceKind, Result, Span};
 use crate::plan::context::{self, add};
 use crate::plan::guard;
 use crate::runtime::Properties;
+use crate::runtime::trace::{self, Activity};
 
 /// The families of GPUs, the ones preferred first.
 const GPUS: [DeviceKind; 2] = [DeviceKind::Cuda, DeviceKind::Wgpu];
@@ -90,6 +91,7 @@ impl Device {
         let context = context::current();
         let backend = context.backend(self).located()?;
         add(&context.counts.host_waits, 1);
+        let _span = trace::span(Activity::Wait).on(self).at(Span::caller());
         backend.flush().and_then(|()| backend.sync()).located()
     }
 

@@ -11,6 +11,7 @@
 //! - [`budget`]: scopes with a memory limit, and plans within it.
 //! - [`guard`]: scopes that deny transfers or waiting.
 //! - [`doctor`]: which devices there are.
+//! - [`observe`]: what a profiler keeps of a run.
 //! - [`mod@realize`]: collect, find or build the plan, run it, record the values.
 
 pub mod budget;
@@ -36,6 +37,8 @@ pub mod history;
 #[doc(hidden)]
 pub mod key;
 pub mod memory;
+#[doc(hidden)]
+pub mod observe;
 mod programs;
 #[doc(hidden)]
 pub mod realize;

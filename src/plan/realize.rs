@@ -18,8 +18,10 @@ use crate::plan::donate::{LeafMemory, leaf_memory};
 use crate::plan::fallback::{Replacement, fallbacks};
 use crate::plan::guard::may_transfer;
 use crate::plan::key::key;
+use crate::plan::observe::ObservedRun;
 use crate::plan::run::run;
 use crate::plan::view::{contiguous_range, view};
+use crate::runtime::trace::{self, Activity};
 use crate::schedule::fallback::Fallback;
 
 /// Computes the values of some nodes, together, in one plan; with them, what
@@ -75,7 +77,11 @@ fn realize_closed(
     state: StateScope,
     hook: &mut dyn RealizeHook,
 ) -> Result<()> {
-    let Some((mut target, claims)) = claim(nodes, span, state)? else { return hook.begin().map(drop) };
+    let recorded = trace::span(Activity::Realize).at(span);
+    let Some((mut target, claims)) = claim(nodes, span, state)? else {
+        recorded.discard();
+        return hook.begin().map(drop);
+    };
     let replacements = hook.replacements()?;
     let begun = hook.begin().map(|ranges| target.views.extend(ranges));
     let cells = Cells::take(target.nodes());
@@ -100,7 +106,12 @@ fn is_lost(error: &Error, is_state: bool) -> bool {
 /// Decides what to compute, and claims it; `None` if everything is there.
 fn claim(nodes: &[Arc<Node>], span: Span, state: StateScope) -> Result<Option<(RealizeTarget, NodeClaims)>> {
     loop {
-        let Some(target) = find_target(nodes, span, state)? else { return Ok(None) };
+        let recorded = trace::span(Activity::Collect);
+        let Some(target) = find_target(nodes, span, state)? else {
+            recorded.discard();
+            return Ok(None);
+        };
+        drop(recorded);
         if let Some(meta) = target.computed.iter().find(|node| node.ty().device.is_meta()) {
             return Err(Error::NoData { call: "realize", shape: meta.ty().shape.clone(), span });
         }
@@ -109,6 +120,7 @@ fn claim(nodes: &[Arc<Node>], span: Span, state: StateScope) -> Result<Option<(R
             Err(ClaimError::Computed) => {}
             Err(ClaimError::Claimed(node)) => {
                 drop(target);
+                let _span = trace::span(Activity::Wait);
                 node.wait().map_err(|Deadlock| within_itself(span))?;
             }
         }
@@ -122,7 +134,8 @@ fn compute(target: &RealizeTarget, cells: &Cells) -> Result<()> {
         let call = |id| plan.call(&target.collected, id);
         may_transfer(&plan, &call)?;
         let leaves: Vec<Leaf> = target.collected.leaves().filter_map(|leaf| leaf.value().cloned()).collect();
-        let values = run(&context, &plan, &leaves, &scalars, &call)?;
+        let observed = ObservedRun::of(&plan, &target.collected);
+        let values = run(&context, &plan, &leaves, &scalars, &call, observed)?;
         (plan, values)
     };
     plan.compiled(&context)?.flush()?;
@@ -283,6 +296,7 @@ pub(crate) struct Prepared {
 /// # Errors
 /// [`Error::OverBudget`].
 pub(crate) fn prepare(context: &Context, target: &RealizeTarget, cells: &Cells) -> Result<Prepared> {
+    let _span = trace::span(Activity::Plan);
     let collected = &target.collected;
     let memory = leaf_memory(collected, cells);
     let (retained, fallbacks) = (&target.retain_candidates, &target.fallbacks);

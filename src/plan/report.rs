@@ -312,6 +312,17 @@ fn dropped_transfers(plan: &Plan, built: &Graph) -> Vec<DroppedTransfer> {
     built.ids().filter_map(transfer).collect()
 }
 
+/// The report of a kernel whose values have these lines and names.
+pub(crate) fn kernel_of(
+    graph: &Graph,
+    step: &Step,
+    work: &Arc<Workload>,
+    spans: &[Span],
+    names: &[Option<&'static str>],
+) -> KernelReport {
+    kernel_report(graph, step, work, &Origin { spans, names }, 1)
+}
+
 fn kernel_report(
     graph: &Graph,
     step: &Step,

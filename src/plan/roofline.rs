@@ -22,6 +22,18 @@ pub struct PeakThroughput {
     pub bytes_to_host: f64,
 }
 
+impl PeakThroughput {
+    /// Seconds that a byte takes to or from the device.
+    pub(crate) fn seconds_per_byte(&self, direction: Direction) -> f64 {
+        let (up, down) = (1.0 / self.bytes_from_host, 1.0 / self.bytes_to_host);
+        match direction {
+            Direction::ToDevice => up,
+            Direction::ToHost => down,
+            Direction::BetweenDevices => up + down,
+        }
+    }
+}
+
 /// What limits a kernel's speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bottleneck {
@@ -90,20 +102,15 @@ impl PlanReport {
     pub fn roofline_under(&self, device: Device, peak_throughput: PeakThroughput) -> Roofline {
         let kernels = self.kernels.iter().map(|kernel| roof(kernel, &peak_throughput)).collect();
         let transfer = |t: &TransferReport| {
-            let (up, down) = (1.0 / peak_throughput.bytes_from_host, 1.0 / peak_throughput.bytes_to_host);
-            let per_byte = match t.direction {
-                Direction::ToDevice => up,
-                Direction::ToHost => down,
-                Direction::BetweenDevices => up + down,
-            };
-            t.bytes as f64 * t.times as f64 * per_byte
+            t.bytes as f64 * t.times as f64 * peak_throughput.seconds_per_byte(t.direction)
         };
         let transfers = self.transfers.iter().map(transfer).sum();
         Roofline { device, peak_throughput, kernels, transfers }
     }
 }
 
-fn roof(kernel: &KernelReport, peak_throughput: &PeakThroughput) -> KernelRoof {
+/// A kernel against peak throughput.
+pub(crate) fn roof(kernel: &KernelReport, peak_throughput: &PeakThroughput) -> KernelRoof {
     let (bytes, flops) = (kernel.loaded as f64 + kernel.stored as f64, kernel.flops as f64);
     let limits = [
         (Bottleneck::Memory, bytes / peak_throughput.bytes),
@@ -148,7 +155,7 @@ impl Display for Roofline {
 }
 
 /// A time, in the unit that suits it.
-struct Seconds(f64);
+pub(crate) struct Seconds(pub f64);
 
 impl Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

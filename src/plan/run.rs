@@ -14,13 +14,15 @@ use crate::plan::build::{CompiledPlan, CompiledStep, Plan};
 use crate::plan::check::Check;
 use crate::plan::context::{Context, add};
 use crate::plan::debug;
+use crate::plan::observe::ObservedRun;
 use crate::plan::transfer::{CHUNK, fetch, read_dense, transfer};
 use crate::runtime::label::{self, Label};
+use crate::runtime::trace::{self, LaunchClock, OpenLaunch};
 use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Launch, Program};
 use crate::schedule::{Location, Step, StepAction, result_number};
 
 /// What the user called, and where.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UserCall {
     pub name: OpName,
     pub span: Span,
@@ -31,7 +33,7 @@ pub(crate) type CallOf<'a> = &'a dyn Fn(NodeId) -> Option<UserCall>;
 
 /// Runs a plan. `leaves` are its parameters, `scalars` all its arguments'
 /// bits; `call` gives the user's calls, since a cached plan knows only those
-/// it was built for. Gives the values of the graph's outputs, in order, and the retained ones.
+/// it was built for; `observed` is for whoever records the run. Gives the values of the graph's outputs, in order, and the retained ones.
 ///
 /// # Errors
 /// Out of memory, an index out of range, a driver's failure; parameters that
@@ -42,10 +44,12 @@ pub(crate) fn run(
     leaves: &[Leaf],
     scalars: &[u64],
     call: CallOf<'_>,
+    observed: Option<Arc<ObservedRun>>,
 ) -> Result<Vec<Leaf>> {
     // Before anything is allocated or overwritten, for it can fail.
     let compiled = plan.compiled(context)?;
-    let execution = Execution::new(context, plan, compiled, leaves, scalars, call)?;
+    let mut execution = Execution::new(context, plan, compiled, leaves, scalars, call)?;
+    execution.observed = observed;
     let done = execution.steps();
     add(&context.counts.kernels_launched, execution.launched.get());
     add(&context.counts.bytes_moved, execution.moved.get());
@@ -68,6 +72,8 @@ struct Execution<'a> {
     /// threads share the context's counts.
     launched: Cell<u64>,
     moved: Cell<u64>,
+    /// Where launches are recorded: the run.
+    observed: Option<Arc<ObservedRun>>,
 }
 
 /// What one launch works on.
@@ -126,7 +132,20 @@ impl<'a> Execution<'a> {
             arenas.insert(device, allocate(label, device, bytes, false)?);
         }
         let (launched, moved) = (Cell::new(0), Cell::new(0));
-        Ok(Execution { context, plan, compiled, leaves, scalars, call, results, arenas, launched, moved })
+        let observed = None;
+        Ok(Execution {
+            context,
+            plan,
+            compiled,
+            leaves,
+            scalars,
+            call,
+            results,
+            arenas,
+            launched,
+            moved,
+            observed,
+        })
     }
 
     fn steps(&self) -> Result<()> {
@@ -194,7 +213,7 @@ impl<'a> Execution<'a> {
     fn run(&self, number: usize, step: &Step, run: &CompiledStep) -> Result<()> {
         match run {
             CompiledStep::Program { program, bytes, indexes, .. } => {
-                self.launch(step, program, *bytes, *indexes)
+                self.launch(number, program, *bytes, *indexes)
             }
             CompiledStep::Nothing => Ok(()),
             CompiledStep::Transfer => self.transfer(step),
@@ -216,20 +235,46 @@ impl<'a> Execution<'a> {
 
     fn launch(
         &self,
-        step: &Step,
+        number: usize,
         program: &Arc<dyn Program>,
         bytes: u64,
         indexes: Option<NodeId>,
     ) -> Result<()> {
+        let step = &self.plan.schedule.steps[number];
         let Some(bound) = self.bound(step, indexes) else { return Ok(()) };
         let clock = debug::clock();
-        program.launch(&bound.bindings())?;
+        match &self.observed {
+            None => program.launch(&bound.bindings())?,
+            Some(run) => self.launch_observed(run, number, || program.launch(&bound.bindings()))?,
+        }
         if let Some(start) = clock {
             self.compiled.backend(step.device).sync()?;
             debug::launched(start, &step.name(&self.plan.schedule.graph), bytes);
         }
         self.count_launch(bytes);
         self.check_indices(step, &bound.status)
+    }
+
+    /// Launches a step and records when.
+    fn launch_observed(
+        &self,
+        run: &Arc<ObservedRun>,
+        number: usize,
+        launch: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let device = self.plan.schedule.steps[number].device;
+        let backend = self.compiled.backend(device);
+        let open = |on_host| trace::launch(run.clone(), number, device, on_host);
+        let wait = || backend.flush().and_then(|()| backend.sync());
+        match backend.launch_clock() {
+            LaunchClock::Host => ended(open(true), launch()),
+            LaunchClock::Device => ended(open(false), launch()),
+            LaunchClock::Waiting => {
+                wait()?;
+                let open = open(true);
+                ended(open, launch().and_then(|()| wait()))
+            }
+        }
     }
 
     fn count_launch(&self, bytes: u64) {
@@ -263,8 +308,8 @@ impl<'a> Execution<'a> {
     /// How many steps from this one on are programs that their device takes
     /// together.
     fn launched_together(&self, number: usize) -> usize {
-        // Whoever times or checks kernels launches them one by one.
-        if debug::clock().is_some() || config().check {
+        // Whoever times, records or checks kernels launches them one by one.
+        if debug::clock().is_some() || self.observed.is_some() || config().check {
             return 0;
         }
         let steps = &self.plan.schedule.steps[number..];
@@ -325,6 +370,8 @@ impl<'a> Execution<'a> {
     fn transfer(&self, step: &Step) -> Result<()> {
         let (from, to) = (step.inputs[0], step.outputs[0]);
         let ty = self.plan.schedule.graph.ty(from);
+        let line = || (self.call)(to).map_or(self.plan.schedule.graph.node(to).span, |call| call.span);
+        let _span = trace::transfer(ty.device, step.device, ty.bytes(), line);
         transfer(self.context, ty, &self.leaf(from), self.binding(to), step.device)
     }
 
@@ -353,12 +400,17 @@ impl<'a> Execution<'a> {
         let values: Vec<(&Type, Leaf)> =
             steps.iter().map(|step| (graph.ty(step.inputs[0]), self.leaf(step.inputs[0]))).collect();
         let to: Vec<Binding<'_>> = steps.iter().map(|step| self.binding(step.outputs[0])).collect();
+        let (Some(first), Some((from, _))) = (steps.first(), values.first()) else { return Ok(()) };
+        let output = first.outputs[0];
+        let line = || (self.call)(output).map_or(graph.node(output).span, |call| call.span);
+        let bytes = values.iter().map(|(ty, _)| ty.bytes()).sum();
+        let _span = trace::transfer(from.device, Device::cpu(), bytes, line);
         fetch(self.context, &values, &to)
     }
 
     /// Runs a loop's body once per trip. Carries are values that the body's
     /// plan hands on; stacked values are slices at a moving offset.
-    fn repeat(&self, step: &Step, spec: &crate::ir::LoopSpec, body: &Plan) -> Result<()> {
+    fn repeat(&self, step: &Step, spec: &crate::ir::LoopSpec, body: &Arc<Plan>) -> Result<()> {
         let graph = &self.plan.schedule.graph;
         let backend = self.compiled.backend(step.device);
         let mut carries: Vec<Leaf> = step.inputs[..spec.carries].iter().map(|&id| self.leaf(id)).collect();
@@ -369,6 +421,10 @@ impl<'a> Execution<'a> {
         // As this loop has them: the plan may be another's.
         let collected = OnceCell::new();
         let call = |id| body.call(collected.get_or_init(|| collect(&spec.body.results).ok()).as_ref()?, id);
+        let observed = self.observed.as_ref().and_then(|_| {
+            let collected = collected.get_or_init(|| collect(&spec.body.results).ok()).as_ref()?;
+            ObservedRun::of(body, collected)
+        });
         for trip in 0..spec.trips {
             let slice = if spec.reverse { spec.trips - 1 - trip } else { trip };
             let number = Arc::new(backend.upload(&(slice as i64).to_ne_bytes())?);
@@ -377,7 +433,7 @@ impl<'a> Execution<'a> {
             leaves.append(&mut carries);
             leaves.extend(stacked.iter().map(|leaf| slice_of(leaf, slice)));
             leaves.extend(invariants.iter().cloned());
-            let mut results = run(self.context, body, &leaves, self.scalars, &call)?;
+            let mut results = run(self.context, body, &leaves, self.scalars, &call, observed.clone())?;
             for &output in &step.outputs {
                 let result = result_number(graph, output);
                 if result >= spec.carries {
@@ -419,6 +475,12 @@ impl<'a> Execution<'a> {
         let uploaded = backend.upload(&dense)?;
         backend.copy(Binding { buffer: &uploaded, offset: 0 }, to, ty.bytes())
     }
+}
+
+/// What a launch gave, once its record has ended.
+fn ended(launch: OpenLaunch, given: Result<()>) -> Result<()> {
+    drop(launch);
+    given
 }
 
 /// The values that come from the host, whole.

@@ -7,6 +7,7 @@ use crate::base::{Device, DeviceKind, Error, Result, Span};
 use crate::ir::{Layout, Leaf, Type};
 use crate::plan::context::{Context, add};
 use crate::runtime::label::{self, Label};
+use crate::runtime::trace::{self, Activity};
 use crate::runtime::{Binding, Download, host};
 
 /// Bytes that pass through the host at once on the way from one device to
@@ -36,6 +37,9 @@ pub(crate) fn transfer(
     let start = value.layout.offset as usize * ty.dtype.size();
     if value.buffer.device == Device::cpu() {
         return target.write_from(to, &value.buffer, start, count);
+    }
+    if trace::is_on() {
+        wait_apart(context, value.buffer.device)?;
     }
     let source = context.backend(value.buffer.device)?;
     let from = Binding { buffer: &value.buffer, offset: start };
@@ -107,6 +111,9 @@ fn pieces(count: usize) -> impl Iterator<Item = (usize, usize)> {
 pub(crate) fn fetch(context: &Context, values: &[(&Type, Leaf)], to: &[Binding<'_>]) -> Result<()> {
     let Some((_, first)) = values.first() else { return Ok(()) };
     let (source, host) = (context.backend(first.buffer.device)?, context.backend(Device::cpu())?);
+    if trace::is_on() {
+        wait_apart(context, first.buffer.device)?;
+    }
     let mut staged: Vec<Vec<u8>> = values.iter().map(|(ty, _)| vec![0; ty.bytes()]).collect();
     let mut parts: Vec<Download<'_>> = Vec::with_capacity(values.len());
     for ((ty, value), out) in values.iter().zip(&mut staged) {
@@ -141,11 +148,26 @@ pub(crate) fn pinned(context: &Context, ty: &Type, value: &Leaf, span: Span) -> 
 /// # Errors
 /// The driver's failure.
 pub(crate) fn read(context: &Context, ty: &Type, leaf: &Leaf) -> Result<Vec<u8>> {
+    if trace::is_on() && ty.device != Device::cpu() {
+        wait_apart(context, ty.device)?;
+    }
+    let recorded = trace::span(Activity::Transfer).on(Device::cpu()).moving(ty.device, ty.bytes());
     let bytes = read_dense(context, ty, leaf)?;
+    if ty.device == Device::cpu() {
+        recorded.discard();
+    }
     if ty.device != Device::cpu() {
         context.counts.transferred(ty.device, Device::cpu(), bytes.len());
     }
     Ok(bytes)
+}
+
+/// Waits for a device before a copy would, so that a record tells the two apart.
+#[cold]
+fn wait_apart(context: &Context, device: Device) -> Result<()> {
+    let _span = trace::span(Activity::Wait).on(device);
+    let backend = context.backend(device)?;
+    backend.flush().and_then(|()| backend.sync())
 }
 
 /// That many bytes of host memory. A view repeats what it likes, and its

@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::base::Device;
 use crate::base::error::LiveTensor;
 use crate::ir::collect::AddressMap;
 use crate::runtime::MemoryStats;
 use crate::runtime::label::{self, Label};
+use crate::runtime::trace::{self, MemoryRecord};
 
 /// Events kept while history is recorded; older ones are forgotten.
 const MAX_EVENTS: usize = 1 << 20;
@@ -38,8 +40,9 @@ pub struct Event {
 }
 
 /// The books of a pool.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Ledger {
+    device: Device,
     stats: MemoryStats,
     live: AddressMap<u64, LiveBlock>,
     history: Option<(Instant, VecDeque<Event>)>,
@@ -50,9 +53,9 @@ impl Ledger {
     pub const NAMED: usize = 5;
 
     /// Nothing handed out, no limit.
-    pub fn new() -> Ledger {
+    pub fn new(device: Device) -> Ledger {
         let stats = MemoryStats { limit: u64::MAX, ..MemoryStats::default() };
-        Ledger { stats, ..Ledger::default() }
+        Ledger { device, stats, live: AddressMap::default(), history: None }
     }
 
     /// The sums.
@@ -139,11 +142,16 @@ impl Ledger {
     }
 
     fn record(&mut self, block: u64, bytes: u64, allocated: bool, label: &Label) {
+        let (device, in_use) = (self.device, self.stats.allocated);
+        trace::memory(|| {
+            let (at, label) = (trace::now(), label.clone());
+            MemoryRecord { at, device, block, bytes, allocated, in_use, label }
+        });
         let Some((start, events)) = &mut self.history else { return };
         if events.len() >= MAX_EVENTS {
             events.pop_front();
         }
-        let (at, in_use) = (start.elapsed(), self.stats.allocated);
+        let at = start.elapsed();
         events.push_back(Event { at, block, bytes, allocated, in_use, label: label.clone() });
     }
 }

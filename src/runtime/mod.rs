@@ -17,6 +17,7 @@ pub mod properties;
 pub mod replay;
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
 mod sources;
+pub mod trace;
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
 pub mod tune;
 #[cfg(feature = "wgpu")]
@@ -37,6 +38,7 @@ pub use label::Label;
 pub use ledger::Ledger;
 pub use properties::Properties;
 pub use replay::Replay;
+pub use trace::LaunchClock;
 
 /// What a device can do, as far as planning asks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -311,6 +313,10 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
         let _ = replay;
         launches.iter().try_for_each(|launch| launch.program.launch(&launch.bindings))?;
         Ok(0)
+    }
+    /// Whose clock tells how long a launch takes.
+    fn launch_clock(&self) -> LaunchClock {
+        LaunchClock::Host
     }
     /// Starts everything enqueued, without waiting.
     ///

@@ -55,7 +55,7 @@ impl NullBackend {
     }
     /// A null device in the place of `name`.
     pub fn named(name: Device, capabilities: Capabilities) -> NullBackend {
-        NullBackend { name, capabilities, memory: Arc::new(Counted(Mutex::new((Ledger::new(), 0)))) }
+        NullBackend { name, capabilities, memory: Arc::new(Counted(Mutex::new((Ledger::new(name), 0)))) }
     }
 }
 

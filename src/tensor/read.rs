@@ -6,6 +6,7 @@ use crate::base::{Element, Error, OpError, Result, Scalar, Span};
 use crate::ir::Node;
 use crate::ir::open::closed;
 use crate::plan;
+use crate::runtime::trace::{self, Activity};
 use crate::tensor::Tensor;
 
 /// Computes several tensors together, in one plan.
@@ -140,6 +141,7 @@ impl Tensor {
             return Err(Error::NoData { call, shape: node.ty().shape.clone(), span });
         }
         plan::guard::may_wait(call, node.ty().device, span)?;
+        let _span = trace::span(Activity::Read).at(span).on(node.ty().device).named(|| call.into());
         plan::realize(std::slice::from_ref(node), span)?;
         match node.value() {
             Some(leaf) => {

@@ -59,8 +59,12 @@ struct Free {
 impl HostPool {
     /// An empty pool whose buffers belong to `device`.
     pub fn new(device: Device) -> HostPool {
-        let state =
-            PoolState { free: BTreeMap::new(), used: AddressMap::default(), clock: 0, ledger: Ledger::new() };
+        let state = PoolState {
+            free: BTreeMap::new(),
+            used: AddressMap::default(),
+            clock: 0,
+            ledger: Ledger::new(device),
+        };
         HostPool(Arc::new(Inner { device, state: Mutex::new(state) }))
     }
 

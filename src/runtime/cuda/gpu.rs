@@ -60,7 +60,7 @@ impl CudaGpu {
             driver,
             functions: Mutex::default(),
             products: Mutex::default(),
-            ledger: Mutex::new(Ledger::new()),
+            ledger: Mutex::new(Ledger::new(name)),
             pinned: Pinned::default(),
         };
         Ok(open.entry(name).or_insert(Arc::new(gpu)).clone())

@@ -79,7 +79,7 @@ impl WgpuGpu {
             lock(&own.stray).get_or_insert(error.to_string());
         }));
         let recorder = Recorder::new(&device);
-        let blocks = DeviceBlocks::new(&device, &info);
+        let blocks = DeviceBlocks::new(name, &device, &info);
         let pipelines = Pipelines::default();
         let placeholder = (target.adapter == Adapter::Software).then(|| Placeholder::new(&device));
         Ok(Arc::new(WgpuGpu {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::base::{Error, Result};
+use crate::base::{Device, Error, Result};
 use crate::ir::{DeviceBuffer, Reclaim};
 use crate::runtime::wgpu::gpu::{WgpuGpu, buffer, lock};
 use crate::runtime::wgpu::program;
@@ -49,8 +49,8 @@ impl DeviceBlocks {
     /// None yet. Where device memory is the host's, at most three quarters
     /// of that: such drivers promise more than there is. Where the device
     /// allows it, the host maps blocks themselves.
-    pub fn new(device: &wgpu::Device, info: &wgpu::AdapterInfo) -> DeviceBlocks {
-        let mut ledger = Ledger::new();
+    pub fn new(name: Device, device: &wgpu::Device, info: &wgpu::AdapterInfo) -> DeviceBlocks {
+        let mut ledger = Ledger::new(name);
         if let Some((_, bytes)) = host::system_memory().filter(|_| is_host_memory(info)) {
             ledger.set_limit(bytes / 4 * 3);
         }
