@@ -22,7 +22,6 @@ fn start() -> ActiveProfiler {
 /// Runs in a context of its own, twice: what is compiled and planned the first time is not profiled.
 #[track_caller]
 fn profiled(body: impl Fn()) -> Profile {
-    let _alone = alone();
     with_context(&Context::new(), || {
         body();
         let profiler = start();
@@ -53,6 +52,7 @@ fn assert_line(row: &Row, text: &str) {
 
 #[test]
 fn a_slow_kernel_is_the_first_row() {
+    let _alone = alone();
     let (x, y) = (ones(8), ones(160));
     let profile = profiled(|| {
         for _ in 0..3 {
@@ -76,6 +76,7 @@ fn a_slow_kernel_is_the_first_row() {
 
 #[test]
 fn kernels_fill_the_time_that_the_device_is_busy() {
+    let _alone = alone();
     let x = ones(192);
     let profile = profiled(|| {
         (0..6).fold(x.clone(), |y, _| y.matmul(&x)).realize().expect("products");
@@ -90,6 +91,7 @@ fn kernels_fill_the_time_that_the_device_is_busy() {
 
 #[test]
 fn waiting_in_the_loop_is_the_users_code_between_two_lines() {
+    let _alone = alone();
     let x = ones(8);
     let profile = profiled(|| {
         for _ in 0..3 {
@@ -111,6 +113,7 @@ fn waiting_in_the_loop_is_the_users_code_between_two_lines() {
 
 #[test]
 fn a_wait_inside_a_label_is_that_labels() {
+    let _alone = alone();
     let x = ones(8);
     let profile = profiled(|| {
         (&x + 1.0).realize().expect("a sum");
@@ -171,6 +174,7 @@ fn a_leak_is_the_first_row_of_what_grows() {
 
 #[test]
 fn labels_reach_kernels_that_are_read_outside() {
+    let _alone = alone();
     let x = ones(16).with_requires_grad();
     let profile = profiled(|| {
         let y = record_function("outer", || {
@@ -195,6 +199,7 @@ fn labels_reach_kernels_that_are_read_outside() {
 
 #[test]
 fn layers_of_a_sequence_label_what_they_build() {
+    let _alone = alone();
     use kiln::nn::{Layer, Linear, Sequential};
     let net =
         Sequential::new().push(Linear::new(8, 8, ())).then(|x| x.softmax(1)).push(Linear::new(8, 4, ()));
@@ -264,6 +269,7 @@ fn nothing_is_recorded_where_nobody_profiles() {
 
 #[test]
 fn threads_have_tracks_of_their_own() {
+    let _alone = alone();
     let profile = profiled(|| {
         let work = |extent: usize| {
             move || ones(extent).matmul(&ones(extent)).realize().map(|_| ()).expect("a product")
@@ -307,4 +313,67 @@ fn predictions_stand_beside_measurements() {
     let ratio = row.ratio().expect("peaks were measured");
     assert!(ratio > 0.05 && ratio < 1000.0, "{ratio}");
     assert!(profile.key_averages().table(SortBy::Ratio, 5).contains("predicted"));
+}
+
+/// The devices besides the CPU that tell times themselves, where there are any.
+fn others() -> Vec<Device> {
+    let there = |device: &Device| {
+        let wanted = std::env::var("KILN_REQUIRE").is_ok_and(|kinds| kinds.contains("wgpu"));
+        device.probe().is_ok()
+            || (wanted && device.kind == DeviceKind::Wgpu && device.probe().map(|()| true).expect("wgpu"))
+    };
+    [Device::wgpu(0), Device::cuda(0)].into_iter().filter(there).collect()
+}
+
+#[test]
+fn devices_tell_the_times_of_their_kernels() {
+    let _alone = alone();
+    for device in others() {
+        let x = Tensor::ones([256, 256], device);
+        x.realize().expect("ones");
+        let run = || {
+            for _ in 0..4 {
+                (0..4).fold(x.clone(), |y, _| y.matmul(&x)).realize().expect("products");
+            }
+            device.synchronize().expect("they are done");
+        };
+        run();
+        let profiler = start();
+        run();
+        let profile = profiler.stop().expect("a profile");
+        let own = profile.device(device).expect("it was busy");
+        let (busy, sum) = (own.busy.as_secs_f64(), own.kernels.as_secs_f64());
+        assert!((sum / busy - 1.0).abs() < 0.05, "{device}: kernels {sum} s, busy {busy} s");
+        assert!(busy > 0.7 * profile.span.as_secs_f64(), "{device}: busy {busy} s of {:?}", profile.span);
+        assert_eq!(profile.kernels().count(), 16);
+        for run in profile.kernels() {
+            assert!(
+                run.time > Duration::ZERO && run.end <= profile.span + Duration::from_millis(1),
+                "{run:?}"
+            );
+            assert!(run.end >= run.launched, "{run:?}");
+        }
+    }
+}
+
+#[test]
+fn copies_of_the_queue_have_times_too() {
+    let _alone = alone();
+    for device in others() {
+        let x = Tensor::ones([1 << 16], device);
+        x.realize().expect("ones");
+        let profiler = start();
+        // A kernel of the user's runs on the host, a clear needs no shader.
+        Tensor::zeros([1 << 16], device).contiguous().realize().expect("zeros");
+        (&x * 2.0).to_vec::<f32>().expect("values");
+        let profile = profiler.stop().expect("a profile");
+        assert!(profile.kernels().all(|run| run.time > Duration::ZERO), "{:?}", profile.events());
+        let back = profile.transfers().find(|one| one.from == device).expect("values were read");
+        assert_eq!((back.to, back.bytes), (Device::cpu(), 4 << 16));
+        assert!(
+            profile
+                .host_events()
+                .any(|event| event.activity == Activity::Wait && event.device == Some(device))
+        );
+    }
 }

@@ -7,7 +7,7 @@ use crate::base::Result;
 use crate::kernel::{Expr, Kernel, Workload};
 use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
 use crate::runtime::wgpu::program::ShaderProgram;
-use crate::runtime::wgpu::queue::WgpuReports;
+use crate::runtime::wgpu::reports::WgpuReports;
 use crate::runtime::{Bindings, Program};
 
 /// What a kernel does to its output, all of it.

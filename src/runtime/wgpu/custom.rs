@@ -6,7 +6,7 @@ use crate::base::Result;
 use crate::ir::{Custom, Type};
 use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
 use crate::runtime::wgpu::memory::allocate_to_fill;
-use crate::runtime::wgpu::queue::WgpuReports;
+use crate::runtime::wgpu::reports::WgpuReports;
 use crate::runtime::{Bindings, Program};
 
 /// Reads the operands, runs the kernel on the host, and writes the results.

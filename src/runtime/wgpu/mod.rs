@@ -6,6 +6,8 @@
 //! - [`memory`]: blocks, pooled.
 //! - [`pipeline`]: compiled shaders.
 //! - [`queue`]: what is recorded, submitted, read back.
+//! - [`reports`]: bad indices.
+//! - [`timestamps`]: the times of launches that somebody records.
 //! - [`staging`]: what the host writes through.
 //! - [`program`]: kernels, launched.
 //! - [`tune`]: the fastest of a template's variants.
@@ -20,7 +22,9 @@ pub mod memory;
 pub mod pipeline;
 pub mod program;
 pub mod queue;
+pub mod reports;
 pub mod staging;
+pub mod timestamps;
 pub mod tune;
 
 #[cfg(test)]
@@ -37,9 +41,9 @@ use crate::runtime::wgpu::copy::CopyProgram;
 use crate::runtime::wgpu::custom::WgpuHostProgram;
 use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
 use crate::runtime::wgpu::program::ShaderProgram;
-use crate::runtime::wgpu::queue::WgpuReports;
+use crate::runtime::wgpu::reports::WgpuReports;
 use crate::runtime::{
-    Backend, Binding, Capabilities, Download, Ledger, MemoryStats, Program, Properties, host,
+    Backend, Binding, Capabilities, Download, LaunchClock, Ledger, MemoryStats, Program, Properties, host,
 };
 
 /// An adapter as a device.
@@ -189,6 +193,9 @@ impl Backend for WgpuBackend {
     }
     fn describe(&self) -> String {
         adapter::describe(&self.gpu.info)
+    }
+    fn launch_clock(&self) -> LaunchClock {
+        if timestamps::are_there(&self.gpu) { LaunchClock::Device } else { LaunchClock::Waiting }
     }
     fn flush(&self) -> Result<()> {
         self.gpu.submit()

@@ -10,7 +10,8 @@ use crate::runtime::wgpu::adapter::describe;
 use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
 use crate::runtime::wgpu::memory::allocate;
 use crate::runtime::wgpu::pipeline::CompiledPipeline;
-use crate::runtime::wgpu::queue::{RecordedLaunch, STATUS_BYTES, WgpuReports};
+use crate::runtime::wgpu::queue::RecordedLaunch;
+use crate::runtime::wgpu::reports::{STATUS_BYTES, WgpuReports};
 use crate::runtime::wgpu::tune;
 use crate::runtime::{Binding, Bindings, Program};
 

@@ -3,25 +3,20 @@
 //! is full.
 
 use std::sync::{Mutex, MutexGuard};
-use std::thread::ThreadId;
 
 use crate::base::{Error, Result};
 use crate::runtime::wgpu::gpu::{WgpuGpu, buffer, lock};
 use crate::runtime::wgpu::memory;
 use crate::runtime::wgpu::pipeline::Pipeline;
+use crate::runtime::wgpu::reports::{REPORT_BYTES, ReportSlot, SITES, WgpuReports};
 use crate::runtime::wgpu::staging;
-use crate::runtime::{Download, IndexSite};
+use crate::runtime::wgpu::timestamps::{self, Timestamps};
+use crate::runtime::{Download, IndexSite, trace};
 
 /// Bytes of launch words in one submission.
 const BLOCK: u64 = 256 << 10;
 /// Launches of one submission.
 const MOST_LAUNCHES: usize = 512;
-/// Launches whose reports are kept apart.
-const SITES: usize = 1024;
-/// Bytes of one launch's report.
-const REPORT_BYTES: u64 = 16;
-/// Bytes of the words that report bad indices.
-pub const STATUS_BYTES: u64 = SITES as u64 * REPORT_BYTES;
 /// Staging blocks of one submission.
 const STAGED: usize = 8;
 /// Uploads up to this size travel with the launch words.
@@ -38,6 +33,8 @@ pub struct Recorder {
     launches: usize,
     /// Blocks that what is recorded copies from.
     staged: Vec<wgpu::Buffer>,
+    /// Where the times of launches go while somebody records them.
+    times: Option<Box<Timestamps>>,
 }
 
 impl Recorder {
@@ -52,6 +49,7 @@ impl Recorder {
             alignment: device.limits().min_uniform_buffer_offset_alignment.max(16) as usize,
             launches: 0,
             staged: Vec::new(),
+            times: None,
         }
     }
 
@@ -76,10 +74,14 @@ impl Recorder {
         })
     }
 
-    fn pass(&mut self, device: &wgpu::Device) -> &mut wgpu::ComputePass<'static> {
-        if self.pass.is_none() {
-            let encoder = self.encoder(device);
-            let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes: None };
+    /// The pass; one of its own for a launch whose time is recorded.
+    fn pass(&mut self, device: &wgpu::Device, recorded: u64) -> &mut wgpu::ComputePass<'static> {
+        if self.pass.is_none() || recorded > 0 {
+            self.encoder(device);
+            let Recorder { encoder: Some(encoder), times, .. } = self else { unreachable!("just begun") };
+            let times = times.as_mut().filter(|_| recorded > 0);
+            let timestamp_writes = times.and_then(|times| times.of_pass(recorded));
+            let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
             let pass = encoder.begin_compute_pass(&descriptor).forget_lifetime();
             return self.pass.insert(pass);
         }
@@ -88,68 +90,21 @@ impl Recorder {
             None => unreachable!("just begun"),
         }
     }
-}
 
-/// Where the kernels of one backend report bad indices. Each launch has words
-/// of its own, so that a thread learns of its launches only.
-#[derive(Debug)]
-pub struct WgpuReports {
-    /// The status words.
-    pub status: wgpu::Buffer,
-    state: Mutex<PendingReports>,
-}
-
-/// Launches that may report, and reports that their threads have not seen.
-#[derive(Debug, Default)]
-struct PendingReports {
-    /// By number; `None` once the report was taken.
-    sites: Vec<Option<(ThreadId, Option<IndexSite>)>>,
-    errors: Vec<(ThreadId, Error)>,
-    /// Launches that have words but are not recorded yet.
-    open: usize,
-    /// How often all words were freed: words that a thread copied before are reused since.
-    freed: u64,
-}
-
-/// A launch's words, while it is being recorded.
-#[derive(Debug)]
-pub struct ReportSlot<'a> {
-    reports: &'a WgpuReports,
-    /// The number of its words.
-    pub number: u32,
-}
-
-impl Drop for ReportSlot<'_> {
-    fn drop(&mut self) {
-        lock(&self.reports.state).open -= 1;
-    }
-}
-
-impl WgpuReports {
-    /// Nothing reported.
-    pub fn new(device: &wgpu::Device) -> WgpuReports {
-        let copies = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
-        let status = buffer(device, STATUS_BYTES, wgpu::BufferUsages::STORAGE | copies);
-        WgpuReports { status, state: Mutex::default() }
-    }
-
-    /// Launches that may have reported, so far.
-    fn launches(&self) -> usize {
-        lock(&self.state).sites.len()
-    }
-
-    /// The first report of this thread's launches.
-    fn take(&self) -> Result<()> {
-        let mut state = lock(&self.state);
-        let own = std::thread::current().id();
-        match state.errors.iter().position(|(thread, _)| *thread == own) {
-            // What its other launches reported is told with it: no later read is to blame.
-            Some(at) => {
-                let (_, error) = state.errors.remove(at);
-                state.errors.retain(|(thread, _)| *thread != own);
-                Err(error)
+    /// Records commands that are in no pass, which may be a launch whose time is recorded.
+    fn outside_passes(
+        &mut self,
+        device: &wgpu::Device,
+        recorded: u64,
+        commands: impl FnOnce(&mut wgpu::CommandEncoder),
+    ) {
+        self.launches += 1;
+        self.encoder(device);
+        match self {
+            Recorder { encoder: Some(encoder), times: Some(times), .. } if recorded > 0 => {
+                times.around(recorded, encoder, commands);
             }
-            None => Ok(()),
+            _ => commands(self.encoder(device)),
         }
     }
 }
@@ -186,6 +141,7 @@ impl WgpuGpu {
     pub fn launch(&self, launch: &RecordedLaunch<'_>) -> Result<()> {
         self.check()?;
         let bytes: &[u8] = bytemuck::cast_slice(&launch.words);
+        let recorded = self.recorded_launch()?;
         let mut recorder = self.room(bytes.len())?;
         let at = recorder.put(bytes);
         let binding = |buffer, offset: u64, size: u64| {
@@ -208,10 +164,13 @@ impl WgpuGpu {
             layout: &launch.pipeline.layout.group,
             entries: &entries,
         });
-        let pass = recorder.pass(&self.device);
+        let pass = recorder.pass(&self.device, recorded);
         pass.set_pipeline(&launch.pipeline.pipeline);
         pass.set_bind_group(0, &group, &[]);
         pass.dispatch_workgroups(launch.groups.0, launch.groups.1, 1);
+        if recorded > 0 {
+            recorder.pass = None;
+        }
         recorder.launches += 1;
         Ok(())
     }
@@ -227,9 +186,10 @@ impl WgpuGpu {
         bytes: u64,
     ) -> Result<()> {
         self.check()?;
-        let mut recorder = lock(&self.recorder);
-        recorder.encoder(&self.device).copy_buffer_to_buffer(from.0, from.1, to.0, to.1, bytes);
-        recorder.launches += 1;
+        let recorded = self.recorded_launch()?;
+        lock(&self.recorder).outside_passes(&self.device, recorded, |encoder| {
+            encoder.copy_buffer_to_buffer(from.0, from.1, to.0, to.1, bytes);
+        });
         Ok(())
     }
 
@@ -239,10 +199,20 @@ impl WgpuGpu {
     /// That the device is lost.
     pub fn record_clear(&self, to: (&wgpu::Buffer, u64), bytes: u64) -> Result<()> {
         self.check()?;
-        let mut recorder = lock(&self.recorder);
-        recorder.encoder(&self.device).clear_buffer(to.0, to.1, Some(bytes));
-        recorder.launches += 1;
+        let recorded = self.recorded_launch()?;
+        lock(&self.recorder)
+            .outside_passes(&self.device, recorded, |encoder| encoder.clear_buffer(to.0, to.1, Some(bytes)));
         Ok(())
+    }
+
+    /// The number of the launch that this thread is making, if its time is recorded; then there is room for it.
+    fn recorded_launch(&self) -> Result<u64> {
+        let launch = trace::current_launch();
+        if launch > 0 && timestamps::are_there(self) && lock(&self.recorder).times.is_none() {
+            let times = Timestamps::new(self)?;
+            lock(&self.recorder).times.get_or_insert(Box::new(times));
+        }
+        Ok(launch)
     }
 
     /// Writes bytes to a block, from a multiple of 8 on, after everything
@@ -297,12 +267,18 @@ impl WgpuGpu {
     pub fn submit(&self) -> Result<()> {
         // What was recorded first is submitted first.
         let _order = lock(&self.submission);
-        let (words, staged, block, commands) = {
+        let (words, staged, block, commands, times) = {
             let mut recorder = lock(&self.recorder);
             recorder.pass = None;
             recorder.launches = 0;
             let (words, staged) = (std::mem::take(&mut recorder.words), std::mem::take(&mut recorder.staged));
-            (words, staged, recorder.block.clone(), recorder.encoder.take())
+            let mut encoder = recorder.encoder.take();
+            let resolve = |encoder| recorder.times.as_mut()?.resolve(self, encoder);
+            let times = encoder.as_mut().and_then(resolve);
+            if !trace::is_on() {
+                recorder.times = None;
+            }
+            (words, staged, recorder.block.clone(), encoder, times)
         };
         let Some(encoder) = commands else { return self.check() };
         self.scoped("", || {
@@ -312,6 +288,9 @@ impl WgpuGpu {
                 self.queue.write_buffer(&block, 0, &words);
             }
             self.queue.submit([encoder.finish()]);
+            if let Some(times) = times {
+                times.read();
+            }
             #[cfg(test)]
             self.submissions.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             if !staged.is_empty() {

@@ -13,7 +13,7 @@ use crate::runtime::wgpu::adapter::describe;
 use crate::runtime::wgpu::gpu::{WgpuGpu, buffer};
 use crate::runtime::wgpu::memory::allocate;
 use crate::runtime::wgpu::program::ShaderProgram;
-use crate::runtime::wgpu::queue::WgpuReports;
+use crate::runtime::wgpu::reports::WgpuReports;
 
 /// What to render some work for: the adapter, with the way found fastest where ways are
 /// timed. One that fails is not chosen.
