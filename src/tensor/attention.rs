@@ -8,6 +8,7 @@ use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::control::composite_at;
 use crate::tensor::matmul::matmul;
 use crate::tensor::options::{options, some};
+use crate::tensor::rule::with_rule;
 use crate::tensor::softmax::row_maximum;
 
 options! {
@@ -40,8 +41,8 @@ impl Tensor {
     /// `softmax(self @ key.T * scale + mask) @ value` (Vaswani et al. 2017).
     ///
     /// Queries `[.., l, e]`, keys `[.., s, e]` and values `[.., s, v]` give `[.., l, v]`. A query
-    /// that may look nowhere gets zeros. 16-bit floats compute in `F32`; on CUDA devices keys'
-    /// shares are rounded to the type. Where a value that no query of a block looks at is no number
+    /// that may look nowhere gets zeros. 16-bit floats compute in `F32`; keys' shares may be
+    /// rounded to the type. Where a value that no query of a block looks at is no number
     /// or infinite, it is left open whether results are numbers.
     ///
     /// Invalid when shapes or types do not fit, a mask meets `causal`, or with shared heads the
@@ -186,8 +187,22 @@ fn attend(site: CallSite, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOp
     let scores = scores(site, q, k, opts, scale);
     // Only a mask, or no keys at all, leaves a query without any.
     let safe = opts.mask.is_some() || k.shape()[k.rank() - 2] == 0;
-    let y = matmul(site, &softmax(site, &scores, safe), &values);
+    let shares = softmax(site, &scores, safe);
+    let shares =
+        if q.dtype() == shares.dtype() { shares } else { rounded(site, &shares, &scores, q.dtype()) };
+    let y = matmul(site, &shares, &values);
     site.cast(&heads.merge(site, &y), q.dtype())
+}
+
+/// Shares rounded to a 16-bit type, which is all that gradients keep of them and of the scores: theirs are
+/// those of a softmax in terms of its result.
+fn rounded(site: CallSite, shares: &Tensor, scores: &Tensor, dtype: DType) -> Tensor {
+    let rounded = site.cast(&site.cast(shares, dtype), shares.dtype());
+    with_rule(rounded, &[scores], move |_, shares, g| {
+        let own = site.mul(shares, g);
+        let common = site.reduce_keepdim(Monoid::Sum, &own, &[own.rank() - 1]);
+        vec![Some(site.sub(&own, site.mul(shares, common)))]
+    })
 }
 
 /// Each query's scores, heads as [`Heads::split`] has them.
@@ -196,7 +211,12 @@ fn scores(site: CallSite, q: &Tensor, k: &Tensor, opts: &AttentionOpts, scale: f
     let heads = Heads::new(q, k, opts.enable_gqa);
     let (queries, keys) = (heads.split(site, &wide(q)), heads.lead(site, &wide(k)));
     let turned = site.transpose(&keys, keys.rank() - 2, keys.rank() - 1);
-    let scores = matmul(site, &site.mul(queries, scale), &turned);
+    // Queries in 16 bits are kept as they are, those in 32 times the scale.
+    let scores = if q.dtype() == queries.dtype() {
+        matmul(site, &site.mul(queries, scale), &turned)
+    } else {
+        site.mul(matmul(site, &queries, &turned), scale)
+    };
     let scores = match opts.softcap {
         Some(cap) => site.mul(site.unary(AluOp::Tanh, &site.div(scores, cap)), cap),
         None => scores,

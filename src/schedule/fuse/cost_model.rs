@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::base::DType;
 use crate::ir::{NodeId, Op};
 use crate::kernel::{Blocker, Kernel};
 use crate::schedule::fuse::{FusionGroup, FusionState, GroupId, GroupReaders};
@@ -35,8 +36,8 @@ impl FusionState<'_> {
     pub(super) fn cheap_to_repeat(&self, id: NodeId, readers: &GroupReaders) -> bool {
         let node = self.graph.node(id);
         let (Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_)) = node.op else { return false };
-        // A product would repeat the work on its operands once more, per block.
-        if readers.len() < 2 || self.before_product[id.index()] {
+        // A product would repeat the work on its operands once more, per block; widening is reading.
+        if readers.len() < 2 || self.before_product[id.index()] && !self.widens(id) {
             return false;
         }
         let flops = if let Op::Alu(op) = node.op { op.flops() } else { 1 };
@@ -56,6 +57,13 @@ impl FusionState<'_> {
         let repeat = readers * loads + newly_stored + work;
         let store = loads + readers * node.ty.bytes() as u64;
         repeat <= store
+    }
+
+    /// Whether the value is one of 16 bits as a wider float.
+    fn widens(&self, id: NodeId) -> bool {
+        let narrow = |&operand: &NodeId| matches!(self.graph.ty(operand).dtype, DType::F16 | DType::BF16);
+        let node = self.graph.node(id);
+        matches!(node.op, Op::Cast(DType::F32 | DType::F64)) && node.operands.iter().all(narrow)
     }
 
     /// Bytes read to have a value: nothing for sources; for movement, no
