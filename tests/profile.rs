@@ -1,5 +1,8 @@
 //! What a profile says of programs whose time and memory are known to go somewhere.
 
+#[path = "profile/trace_format.rs"]
+mod trace_format;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -84,7 +87,7 @@ fn kernels_fill_the_time_that_the_device_is_busy() {
     let cpu = profile.device(Device::cpu()).expect("it was busy");
     let (busy, sum) = (cpu.busy.as_secs_f64(), cpu.kernels.as_secs_f64());
     assert!((sum / busy - 1.0).abs() < 0.05, "{sum} of {busy}");
-    // It is kept busy by one plan.
+    // One plan keeps it busy.
     assert!(busy > 0.8 * profile.span.as_secs_f64(), "{busy} of {:?}", profile.span);
     assert_eq!(profile.kernels().count(), 6);
 }
@@ -315,12 +318,12 @@ fn predictions_stand_beside_measurements() {
     assert!(profile.key_averages().table(SortBy::Ratio, 5).contains("predicted"));
 }
 
-/// The devices besides the CPU that tell times themselves, where there are any.
+/// The devices besides the CPU that are there; an adapter must be where `KILN_REQUIRE` says so.
 fn others() -> Vec<Device> {
-    let there = |device: &Device| {
-        let wanted = std::env::var("KILN_REQUIRE").is_ok_and(|kinds| kinds.contains("wgpu"));
-        device.probe().is_ok()
-            || (wanted && device.kind == DeviceKind::Wgpu && device.probe().map(|()| true).expect("wgpu"))
+    let required = std::env::var("KILN_REQUIRE").is_ok_and(|kinds| kinds.contains("wgpu"));
+    let there = |device: &Device| match device.probe() {
+        Err(error) if required && device.kind == DeviceKind::Wgpu => panic!("{error}"),
+        found => found.is_ok(),
     };
     [Device::wgpu(0), Device::cuda(0)].into_iter().filter(there).collect()
 }
@@ -363,7 +366,7 @@ fn copies_of_the_queue_have_times_too() {
         let x = Tensor::ones([1 << 16], device);
         x.realize().expect("ones");
         let profiler = start();
-        // A kernel of the user's runs on the host, a clear needs no shader.
+        // A clear needs no shader.
         Tensor::zeros([1 << 16], device).contiguous().realize().expect("zeros");
         (&x * 2.0).to_vec::<f32>().expect("values");
         let profile = profiler.stop().expect("a profile");
@@ -376,4 +379,68 @@ fn copies_of_the_queue_have_times_too() {
                 .any(|event| event.activity == Activity::Wait && event.device == Some(device))
         );
     }
+}
+
+/// The trace of a profile as a file has it.
+fn trace(profile: &Profile) -> serde_json::Value {
+    let path = std::env::temp_dir().join(format!("kiln-profile-{}.json", std::process::id()));
+    profile.write_chrome_trace(&path).expect("a file");
+    let text = std::fs::read_to_string(&path).expect("that file");
+    std::fs::remove_file(&path).expect("it is there");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn traces_are_in_the_trace_event_format() {
+    let _alone = alone();
+    for device in [Device::cpu()].into_iter().chain(others()) {
+        let (x, host) = (Tensor::ones([64, 64], device), ones(64));
+        x.realize().expect("ones");
+        let mut profiler = Profiler::builder().profile_memory(true).start();
+        for _ in 0..3 {
+            let y = record_function("product", || x.matmul(&host.to(device)).softmax(1));
+            std::thread::scope(|scope| {
+                scope.spawn(|| y.realize().map(|_| ()));
+                y.sum(0).to_vec::<f32>().expect("values");
+            });
+            profiler.step();
+        }
+        let profile = profiler.stop().expect("a profile");
+        let trace = trace(&profile);
+        let wrong = trace_format::violations(&trace);
+        assert!(wrong.is_empty(), "{device}:\n{}", wrong.join("\n"));
+        let events = trace["traceEvents"].as_array().expect("events");
+        let count = |key: &str, value: &str| events.iter().filter(|event| event[key] == value).count();
+        let kernels = profile.kernels().count();
+        assert!(kernels > 0);
+        assert_eq!([count("ph", "s"), count("ph", "f"), count("cat", "predicted")], [kernels; 3]);
+        assert_eq!(count("ph", "C"), profile.memory_events().count());
+        assert!(count("name", "ProfilerStep#1") == 1 && count("name", "product") == 3);
+        let crossings = profile.transfers().count();
+        assert_eq!(count("cat", "gpu_memcpy"), crossings);
+        assert_eq!(crossings > 0, device != Device::cpu());
+        // Microseconds.
+        let last = events.iter().filter_map(|event| Some(event["ts"].as_f64()? + event["dur"].as_f64()?));
+        let (last, span) = (last.fold(0.0, f64::max), profile.span.as_secs_f64() * 1e6);
+        assert!(last > 0.5 * span && last < 1.5 * span + 1e3, "{last} of {span}");
+    }
+}
+
+#[test]
+fn the_trace_checker_finds_what_is_wrong() {
+    let check = |events: &str| {
+        let trace = format!(r#"{{"displayTimeUnit": "ms", "traceEvents": [{events}]}}"#);
+        trace_format::violations(&serde_json::from_str(&trace).expect("JSON")).join("\n")
+    };
+    let slice = |start: u32, dur: u32| {
+        format!(r#"{{"ph": "X", "name": "a", "cat": "b", "pid": 1, "tid": 1, "ts": {start}, "dur": {dur}}}"#)
+    };
+    assert!(check(&format!("{}, {}", slice(0, 5), slice(3, 5))).contains("ends after what it is inside"));
+    assert!(check(&format!("{}, {}", slice(3, 1), slice(0, 9))).contains("times go back"));
+    assert!(check(&slice(0, 1)).contains("has no name"));
+    assert!(
+        check(r#"{"ph": "s", "name": "a", "cat": "b", "id": 1, "pid": 1, "tid": 1, "ts": 0}"#)
+            .contains("flow 1")
+    );
+    assert!(check(r#"{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 0}"#).contains("no duration"));
 }

@@ -43,8 +43,12 @@ impl Device {
     }
 }
 
+/// Writes a file whole or not at all.
+///
+/// # Errors
+/// The file system's.
 #[track_caller]
-fn write(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     let (path_text, span) = (path.display().to_string(), Span::caller());
     let failed = |error: std::io::Error| Error::File { path: path_text, message: error.to_string(), span };
     replace(path, &[text.as_bytes()], Durability::Cache).map_err(failed)
@@ -73,7 +77,7 @@ fn json_event(event: &Event) -> String {
 }
 
 /// A text as JSON writes it.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

@@ -1,6 +1,6 @@
 //! Sums over the equal things of a profile.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -211,8 +211,14 @@ struct Key {
     kind: RowKind,
     name: String,
     device: Option<Device>,
-    at: Option<Span>,
-    until: Option<Span>,
+    /// Lines, whatever the column.
+    at: Option<(&'static str, u32)>,
+    until: Option<(&'static str, u32)>,
+}
+
+/// The line of a span, whatever its column.
+fn line_of(span: Span) -> (&'static str, u32) {
+    (span.file(), span.line())
 }
 
 /// Rows on the way.
@@ -266,10 +272,16 @@ impl Averages {
 }
 
 impl Rows<'_> {
-    fn row(&mut self, key: Key) -> &mut Row {
-        let rows = &mut self.rows;
-        let place = *self.places.entry(key).or_insert_with_key(|key| {
-            let Key { kind, name, device, at, until } = key.clone();
+    fn row(
+        &mut self,
+        kind: RowKind,
+        name: impl Into<String>,
+        device: Option<Device>,
+        [at, until]: [Option<Span>; 2],
+    ) -> &mut Row {
+        let (rows, name) = (&mut self.rows, name.into());
+        let key = Key { kind, name: name.clone(), device, at: at.map(line_of), until: until.map(line_of) };
+        let place = *self.places.entry(key).or_insert_with(|| {
             rows.push(Row { device, at, until, ..Row::new(kind, name) });
             rows.len() - 1
         });
@@ -277,11 +289,11 @@ impl Rows<'_> {
     }
 
     fn named(&mut self, kind: RowKind, name: impl Into<String>) -> &mut Row {
-        self.row(Key { kind, name: name.into(), device: None, at: None, until: None })
+        self.row(kind, name, None, [None, None])
     }
 
     fn line(&mut self, at: Span) -> &mut Row {
-        self.row(Key { kind: RowKind::Device, name: at.to_string(), device: None, at: Some(at), until: None })
+        self.row(RowKind::Device, at.to_string(), None, [Some(at), None])
     }
 
     fn add_kernel(&mut self, event: &KernelEvent) {
@@ -292,23 +304,27 @@ impl Rows<'_> {
                 let shape = if options.shapes { kernel.shape.to_string() } else { String::new() };
                 let (name, device) = (format!("{}{shape}", kernel.name), Some(kernel.device));
                 let at = options.lines.then_some(kernel.at);
-                let row = self.row(Key { kind: RowKind::Device, name, device, at, until: None });
+                let row = self.row(RowKind::Device, name, device, [at, None]);
                 row.add_kernel(event, 1);
                 row.add_operations(&kernel.operations);
             }
             GroupBy::Operation => {
-                let names = distinct(kernel.operations.iter().map(|one| one.name));
+                let names = distinct_by(kernel.operations.iter().map(|one| one.name), |name| name);
                 for name in &names {
                     self.named(RowKind::Device, *name).add_kernel(event, names.len() as u32);
                 }
             }
             GroupBy::Line => {
-                let lines = distinct(kernel.operations.iter().map(|one| one.at));
+                let lines = distinct_by(kernel.operations.iter().map(|one| one.at), line_of);
                 for &line in &lines {
                     let row = self.line(line);
                     row.add_kernel(event, lines.len() as u32);
-                    let here: Vec<OperationInfo> =
-                        kernel.operations.iter().filter(|one| one.at == line).cloned().collect();
+                    let here: Vec<OperationInfo> = kernel
+                        .operations
+                        .iter()
+                        .filter(|one| line_of(one.at) == line_of(line))
+                        .cloned()
+                        .collect();
                     row.add_operations(&here);
                 }
             }
@@ -333,13 +349,9 @@ impl Rows<'_> {
             let row = match (self.by, transfer.at) {
                 (GroupBy::Line, Some(at)) => self.line(at),
                 (GroupBy::Label, _) => self.named(RowKind::Device, labels(transfer.label.as_deref()).1),
-                (GroupBy::Kernel, at) if profile.options.lines => self.row(Key {
-                    kind: RowKind::Transfer,
-                    name,
-                    device: Some(transfer.to),
-                    at,
-                    until: None,
-                }),
+                (GroupBy::Kernel, at) if profile.options.lines => {
+                    self.row(RowKind::Transfer, name, Some(transfer.to), [at, None])
+                }
                 (GroupBy::Kernel | GroupBy::Operation | GroupBy::Line, _) => {
                     self.named(RowKind::Transfer, name)
                 }
@@ -361,9 +373,7 @@ impl Rows<'_> {
                 (_, Some(what), _) => self.named(RowKind::Host, what.clone()),
                 (_, None, _) => {
                     let label = spent.label.map(|label| format!(" in {label}")).unwrap_or_default();
-                    let (at, until) = (spent.at, spent.until);
-                    let name = format!("your code{label}");
-                    self.row(Key { kind: RowKind::UserCode, name, device: None, at, until })
+                    self.row(RowKind::UserCode, format!("your code{label}"), None, [spent.at, spent.until])
                 }
             };
             // Rows of labels and lines count kernels.
@@ -382,8 +392,7 @@ impl Rows<'_> {
             let row = match (self.by, event.at) {
                 (GroupBy::Line, Some(at)) => self.line(at),
                 (GroupBy::Kernel | GroupBy::Line, at) => {
-                    let (kind, name, device) = (RowKind::Memory, event.name.into(), Some(event.device));
-                    self.row(Key { kind, name, device, at, until: None })
+                    self.row(RowKind::Memory, event.name, Some(event.device), [at, None])
                 }
                 (GroupBy::Operation | GroupBy::Label, _) => continue,
             };
@@ -406,8 +415,8 @@ fn labels(path: Option<&str>) -> (Vec<&str>, &str) {
     }
 }
 
-/// Each once, in order.
-fn distinct<T: Copy + Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<T> {
-    let mut seen = std::collections::HashSet::new();
-    items.filter(|item| seen.insert(*item)).collect()
+/// Each of those that a key tells apart once, in order.
+fn distinct_by<T: Copy, K: Eq + Hash>(items: impl Iterator<Item = T>, key: impl Fn(T) -> K) -> Vec<T> {
+    let mut seen = HashSet::new();
+    items.filter(|item| seen.insert(key(*item))).collect()
 }

@@ -22,8 +22,10 @@
 //! PyTorch: `torch.profiler`.
 
 mod averages;
+mod chrome;
 mod event;
 mod host;
+mod json;
 mod label;
 mod materialize;
 #[expect(clippy::module_inception, reason = "the type that everything here makes or reads")]
@@ -31,6 +33,8 @@ mod profile;
 mod profiler;
 mod schedule;
 mod table;
+mod tensorboard;
+mod tracks;
 
 pub use averages::{Averages, GroupBy, Row, RowKind, SortBy};
 pub use event::{
@@ -41,3 +45,4 @@ pub use label::{Label, label, record_function};
 pub use profile::{DeviceProfile, Profile};
 pub use profiler::{ActiveProfiler, Profiler, profile};
 pub use schedule::{Phase, Schedule};
+pub use tensorboard::tensorboard_trace_handler;

@@ -7,6 +7,7 @@ use crate::base::Device;
 use crate::plan::roofline::PeakThroughput;
 use crate::profile::averages::{Averages, GroupBy};
 use crate::profile::event::{Event, HostEvent, KernelEvent, MemoryEvent, TransferEvent};
+use crate::runtime::Properties;
 
 /// What a [`Profiler`](crate::profile::Profiler) recorded: every kernel, transfer and span of the host, with the
 /// time that the device's roofline predicts beside the time that was measured.
@@ -45,7 +46,7 @@ pub struct DeviceProfile {
     /// The device.
     pub device: Device,
     /// What it is.
-    pub name: String,
+    pub properties: Properties,
     /// How long it ran kernels, each moment counted once.
     pub busy: Duration,
     /// The sum of its kernels' times.
@@ -117,7 +118,7 @@ pub(crate) fn union(mut intervals: Vec<(Duration, Duration)>) -> Duration {
 /// The sums of each device.
 pub(crate) fn device_profiles(
     events: &[Event],
-    described: impl Fn(Device) -> (String, Option<PeakThroughput>),
+    described: impl Fn(Device) -> Option<(Properties, Option<PeakThroughput>)>,
 ) -> Vec<DeviceProfile> {
     let mut found: Vec<(Device, Vec<(Duration, Duration)>, Duration)> = Vec::new();
     for event in events {
@@ -131,10 +132,10 @@ pub(crate) fn device_profiles(
         found[at].2 += kernel.time;
     }
     let profile = |(device, intervals, kernels)| {
-        let (name, peak) = described(device);
-        DeviceProfile { device, name, busy: union(intervals), kernels, peak }
+        let (properties, peak) = described(device)?;
+        Some(DeviceProfile { device, properties, busy: union(intervals), kernels, peak })
     };
-    found.into_iter().map(profile).collect()
+    found.into_iter().filter_map(profile).collect()
 }
 
 #[cfg(test)]

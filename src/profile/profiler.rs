@@ -247,11 +247,8 @@ impl ActiveProfiler {
         };
         let mut events = materialize::events(records, (start, end), &peaks);
         events.retain(|event| self.keeps(event));
-        let described = |device: Device| {
-            let name =
-                context.backend(device).map_or_else(|_| String::new(), |found| found.properties().name);
-            (name, peaks.get(&device).copied())
-        };
+        let described =
+            |device: Device| Some((context.backend(device).ok()?.properties(), peaks.get(&device).copied()));
         Ok(Profile {
             span: Duration::from_nanos(end.saturating_sub(start)),
             started: clock,

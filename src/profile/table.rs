@@ -42,13 +42,16 @@ impl Averages {
     /// ```
     pub fn table(&self, sort: SortBy, row_limit: usize) -> String {
         let mut text = self.head();
-        let rows = self.sorted(sort);
-        let of = |kinds: &[RowKind]| -> Vec<&Row> {
-            rows.iter().filter(|row| kinds.contains(&row.kind) && worth(row)).copied().collect()
+        let of = |kinds: &[RowKind], sort: SortBy| -> Vec<&Row> {
+            let rows = self.sorted(sort).into_iter();
+            rows.filter(|row| kinds.contains(&row.kind) && worth(row)).collect()
         };
-        let devices = (self.device_columns(), of(&[RowKind::Device, RowKind::Transfer]));
-        let host = (self.host_columns(), of(&[RowKind::Host, RowKind::UserCode]));
-        let memory = (memory_columns(), of(&[RowKind::Memory]));
+        // What an order says nothing of has its own.
+        let of_host = if sort == SortBy::Calls { sort } else { SortBy::HostTime };
+        let of_memory = if sort == SortBy::Allocated { sort } else { SortBy::Growth };
+        let devices = (self.device_columns(), of(&[RowKind::Device, RowKind::Transfer], sort));
+        let host = (self.host_columns(), of(&[RowKind::Host, RowKind::UserCode], of_host));
+        let memory = (memory_columns(), of(&[RowKind::Memory], of_memory));
         let mut parts = [devices, host, memory];
         match sort {
             SortBy::DeviceTime | SortBy::Calls | SortBy::Bytes | SortBy::Ratio => {}
@@ -65,10 +68,15 @@ impl Averages {
     fn head(&self) -> String {
         let profile = &self.profile;
         let mut text = String::new();
-        for DeviceProfile { device, name, busy, kernels, peak } in &profile.devices {
+        for DeviceProfile { device, properties, busy, kernels, peak } in &profile.devices {
             let (share, sum) = (percent(*busy, profile.span), percent(*kernels, *busy));
-            let _ =
-                write!(text, "{device} ({name}): busy {} of {} ({share}), ", time(*busy), time(profile.span));
+            let _ = write!(
+                text,
+                "{device} ({}): busy {} of {} ({share}), ",
+                properties.name,
+                time(*busy),
+                time(profile.span)
+            );
             let _ = write!(text, "kernels add up to {sum} of that");
             if let Some(peak) = peak {
                 let (moved, done) = (count(peak.bytes as u64), count(peak.flops as u64));
@@ -120,12 +128,12 @@ impl Averages {
     }
 
     fn host_columns(&self) -> Vec<Column<'_>> {
-        let total: Duration = self.rows.iter().map(|row| row.host_time).sum();
+        let span = self.profile.span;
         vec![
             words("host", |row| row.name.clone()),
             number("calls", |row| row.calls.to_string()),
             number("time", |row| time(row.host_time)),
-            number("share", move |row| percent(row.host_time, total)),
+            number("share", move |row| percent(row.host_time, span)),
             number("average", |row| time(row.host_time / row.calls.max(1) as u32)),
             words("at", place),
         ]

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <string>
@@ -107,6 +108,7 @@ struct Stream {
 struct Event {
     Stream* stream;
     size_t launch;
+    std::chrono::steady_clock::time_point time;
 };
 
 constexpr int DEVICES = 2;
@@ -373,7 +375,12 @@ Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream* st
 Result cuEventCreate(Event** event, unsigned) { return *event = new Event{}, OK; }
 Result cuEventRecord(Event* event, Stream* stream) {
     LOCKED;
-    return *event = {stream, launched[stream->device]}, OK;
+    return *event = {stream, launched[stream->device], std::chrono::steady_clock::now()}, OK;
+}
+// Launches are done when they return, so an event is reached when it is recorded.
+Result cuEventElapsedTime_v2(float* milliseconds, Event* start, Event* end) {
+    *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
+    return OK;
 }
 Result cuEventQuery(Event*) {
     LOCKED;

@@ -3,6 +3,7 @@
 //! compiler's calls is here.
 
 pub mod call;
+mod clock;
 pub mod graph;
 mod peer;
 pub mod product;

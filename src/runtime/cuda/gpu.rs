@@ -12,6 +12,7 @@ use crate::runtime::cuda::driver::product::CublasProduct;
 use crate::runtime::cuda::driver::{self, Driver, Failure, LoadedFunction, Outcome};
 use crate::runtime::cuda::nvrtc;
 use crate::runtime::cuda::pinned::Pinned;
+use crate::runtime::cuda::times::LaunchTimes;
 use crate::runtime::disk_cache::cached;
 use crate::runtime::{Ledger, MemoryStats};
 
@@ -30,6 +31,8 @@ pub struct CudaGpu {
     pub ledger: Mutex<Ledger>,
     /// Pinned memory of the host.
     pub pinned: Pinned,
+    /// When launches ran, for those who record them.
+    pub times: LaunchTimes,
 }
 
 impl CudaGpu {
@@ -62,6 +65,7 @@ impl CudaGpu {
             products: Mutex::default(),
             ledger: Mutex::new(Ledger::new(name)),
             pinned: Pinned::default(),
+            times: LaunchTimes::default(),
         };
         Ok(open.entry(name).or_insert(Arc::new(gpu)).clone())
     }

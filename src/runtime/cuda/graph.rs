@@ -96,9 +96,11 @@ pub fn launch(gpu: &Arc<CudaGpu>, calls: &[DriverCall], replay: &Replay) -> Resu
 /// # Errors
 /// The driver's failure, with the kernel's name.
 pub fn one_by_one(gpu: &CudaGpu, calls: &[DriverCall]) -> Result<()> {
-    calls
-        .iter()
-        .try_for_each(|call| gpu.driver.launch(call).map_err(|failure| gpu.error(call.name(), failure)))
+    gpu.times.around(gpu, || {
+        calls
+            .iter()
+            .try_for_each(|call| gpu.driver.launch(call).map_err(|failure| gpu.error(call.name(), failure)))
+    })
 }
 
 /// The kernels of a graph, which fail together.

@@ -9,6 +9,7 @@
 //! - [`peers`]: copies from one device to another.
 //! - [`pinned`]: pinned memory of the host, copied from beside kernels.
 //! - [`reports`]: bad indices.
+//! - [`times`]: when launches ran, for those who record them.
 //! - [`tune`]: the fastest of a template's variants and the library.
 //! - [`program`]: kernels, launched; users' kernels, on the host.
 
@@ -21,6 +22,7 @@ pub mod peers;
 pub mod pinned;
 pub mod program;
 pub mod reports;
+pub mod times;
 pub mod tune;
 
 #[cfg(test)]
@@ -41,7 +43,8 @@ use crate::runtime::cuda::peers::Peers;
 use crate::runtime::cuda::program::CudaHostProgram;
 use crate::runtime::cuda::reports::CudaReports;
 use crate::runtime::{
-    Backend, Binding, Capabilities, Download, Launch, Ledger, MemoryStats, Program, Properties, Replay, host,
+    Backend, Binding, Capabilities, Download, Launch, LaunchClock, Ledger, MemoryStats, Program, Properties,
+    Replay, host,
 };
 
 /// An NVIDIA GPU as a device.
@@ -95,7 +98,9 @@ impl CudaBackend {
     /// Waits with `wait`, then gives the error that launches before reported,
     /// those of other devices whose results came here among them.
     fn after(&self, wait: impl FnOnce() -> Outcome<()>) -> Result<()> {
-        self.reports.after(&self.gpu, || wait().map_err(|failure| self.gpu.error("", failure)))?;
+        let waited = self.reports.after(&self.gpu, || wait().map_err(|failure| self.gpu.error("", failure)));
+        self.gpu.times.settle(&self.gpu);
+        waited?;
         self.peers.settle()
     }
 
@@ -213,6 +218,9 @@ impl Backend for CudaBackend {
             total_memory: Some(info.bytes as u64),
             ..Properties::of(&self.capabilities)
         }
+    }
+    fn launch_clock(&self) -> LaunchClock {
+        if self.gpu.driver.tells_times() { LaunchClock::Device } else { LaunchClock::Waiting }
     }
     fn sync(&self) -> Result<()> {
         self.after(|| self.gpu.driver.wait())
