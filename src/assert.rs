@@ -2,6 +2,8 @@
 //! cannot be lost unseen. Each takes a tensor, several (`[&a, &b]`) or a
 //! [`PlanReport`], and prints the plan when it fails. Nothing runs.
 
+use std::path::Path;
+
 use crate::base::Result;
 use crate::plan::report::PlanReport;
 use crate::tensor::plan::plan;
@@ -82,6 +84,41 @@ macro_rules! assert_bytes_moved {
     ($what:expr, $($bound:tt)+) => {
         $crate::assert_plan_bytes!(bytes_moved, $what, $($bound)+)
     };
+}
+
+/// Asserts that a plan is the one in a file: `assert_plan_locked!(plan, "tests/plans/step.plan")`. The path
+/// counts from the package's folder, where cargo runs tests; see [`PlanLock`](crate::plan::report::PlanLock)
+/// for what is in it.
+///
+/// A plan that differs fails with the figures that changed and a line diff of kernels. `KILN_LOCK=write
+/// cargo test` writes the files anew; a file that is missing is an error that says so.
+///
+/// # Examples
+/// ```
+/// use kiln::assert_plan_locked;
+/// use kiln::prelude::*;
+/// let y = Tensor::empty([64, 64], Device::meta()).matmul(&Tensor::empty([64, 64], Device::meta())).relu();
+/// assert_plan_locked!(y, "tests/plans/matmul_relu.plan");
+/// ```
+#[macro_export]
+macro_rules! assert_plan_locked {
+    ($what:expr, $path:expr $(,)?) => {
+        $crate::assert::locked(&$crate::assert::planned(&$what), ::std::path::Path::new(&$path))
+    };
+}
+
+/// Panics unless a plan is the one in a file.
+#[doc(hidden)]
+#[track_caller]
+pub fn locked(plan: &PlanReport, path: &Path) {
+    let shown = path.display();
+    match plan.lock().changes_since_file(path) {
+        Ok(None) => {}
+        Ok(Some(changes)) => panic!(
+            "the plan is not the one in {shown}:\n{changes}If that is meant, KILN_LOCK=write writes the file anew."
+        ),
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Implementation detail of the assertions on bytes.

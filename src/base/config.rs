@@ -36,6 +36,8 @@ pub struct Config {
     /// `KILN_THREADS`: threads the CPU device uses, as many as there are cores or 256 at most; 0 or unset
     /// is all cores.
     pub threads: usize,
+    /// `KILN_LOCK=write`: [`assert_plan_locked!`](crate::assert_plan_locked) writes its files.
+    pub write_locks: bool,
 }
 
 /// The process's configuration. A variable that cannot be read is reported
@@ -54,6 +56,7 @@ pub fn config() -> &'static Config {
         tune: variable("KILN_TUNE", whole_number).map(|number| number != 0),
         cublas: variable("KILN_CUBLAS", whole_number).unwrap_or(1) != 0,
         threads: variable("KILN_THREADS", threads).unwrap_or(0),
+        write_locks: variable("KILN_LOCK", write).unwrap_or(false),
     })
 }
 
@@ -72,6 +75,11 @@ fn whole_number(text: &str) -> Result<usize> {
         expected: "0, 1, 2, ..".into(),
         found: text.into(),
     })
+}
+
+fn write(text: &str) -> Result<bool> {
+    let wrong = || Error::Parse { what: "use of plan files", expected: "write".into(), found: text.into() };
+    if text == "write" { Ok(true) } else { Err(wrong()) }
 }
 
 /// A number of threads that can be woken and waited for: many more than there are cores cannot.

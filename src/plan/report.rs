@@ -26,6 +26,8 @@ mod casts;
 mod chunks;
 mod fusion_blocker;
 mod limits;
+mod lock;
+mod lock_diff;
 mod memory;
 mod names;
 mod rematerialized;
@@ -37,6 +39,7 @@ pub(crate) use casts::PlannedCast;
 pub use chunks::InChunks;
 pub use fusion_blocker::FusionBlocker;
 pub use limits::UnsupportedPart;
+pub use lock::PlanLock;
 pub use memory::MemoryReport;
 pub(crate) use memory::needs;
 pub use rematerialized::Rematerialized;
@@ -92,6 +95,8 @@ pub struct KernelReport {
     pub flops: u64,
     /// How often it is launched: once, or once a trip of its repetition.
     pub launches: u64,
+    /// Whether it computes nothing and only puts data into another place, layout or type.
+    pub is_copy: bool,
     /// The user's line that asked for the value it stores.
     pub at: Span,
     /// All the user's lines it computes for, in the order they were run.
@@ -353,6 +358,7 @@ fn kernel_report(
         stored: cost.stored,
         flops: cost.flops,
         launches,
+        is_copy: cost.loaded > 0 && names::only_copies(graph, step),
         at: spans[main.index()],
         lines,
         work: work.clone(),

@@ -38,6 +38,11 @@ pub(super) fn kernel_name(graph: &Graph, step: &Step, names: &[Option<&'static s
     format!("{prefix}{}", kept.join("_"))
 }
 
+/// Whether a step is a kernel that only moves data.
+pub(super) fn only_copies(graph: &Graph, step: &Step) -> bool {
+    step.kernel().is_some() && !step.members.iter().any(|&id| does_work(graph.node(id)))
+}
+
 /// Whether a node is more than positions and constants.
 fn does_work(node: &GraphNode) -> bool {
     match fusion_class(node, true) {
