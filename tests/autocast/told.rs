@@ -43,6 +43,39 @@ fn plans_tell_the_rule_of_each_cast() {
     assert!(told.to_string().contains("told.rs"), "{told}");
 }
 
+/// Casts in the body of a loop are told as others are: each once, by its rule and its kernels.
+#[test]
+fn plans_tell_the_casts_in_loops() {
+    let place = Device::meta();
+    let (xs, w) = (Tensor::empty([5, 4, 8], place), Tensor::empty([8, 8], place));
+    let start = Tensor::zeros([4, 8], place);
+    let (last, _) = with_autocast(DType::BF16, || {
+        kiln::scan(&[start], &[xs], |carries, slices| {
+            (vec![(&carries[0] + &slices[0]).matmul(&w).to_dtype(DType::F32)], Vec::new())
+        })
+    });
+    let told = last[0].plan().unwrap().precision();
+    let products: Vec<_> = told.casts.iter().filter(|cast| cast.rule == Some(Policy::Lower)).collect();
+    let shapes: Vec<_> = products.iter().map(|cast| cast.shape.to_vec()).collect();
+    assert!(shapes.contains(&vec![4, 8]) && shapes.contains(&vec![8, 8]), "{told}");
+    assert!(products.iter().all(|cast| !cast.kernels.is_empty()), "{told}");
+    assert!(told.to_string().contains("told.rs"), "{told}");
+}
+
+/// What attention casts within is told, whether its body computes it, as here on the meta device, or a template.
+#[test]
+fn plans_tell_the_casts_in_composites() {
+    let here = Tensor::rand([2, 64, 32], DType::BF16);
+    here.realize().unwrap();
+    for q in [Tensor::empty([2, 64, 32], (Device::meta(), DType::BF16)), here] {
+        let told = q.scaled_dot_product_attention(&q, &q, Default::default()).plan().unwrap().precision();
+        let widened = told.casts.iter().find(|cast| cast.to == DType::F32 && cast.shape[..] == [2, 64, 32]);
+        let widened = widened.unwrap_or_else(|| panic!("{told}"));
+        assert_eq!((widened.operation, widened.from), ("attention", DType::BF16));
+        assert!(!widened.kernels.is_empty() && widened.stored == 0, "{told}");
+    }
+}
+
 /// A cast that only its reader needs vanishes there; one that is asked for is stored.
 #[test]
 fn plans_tell_which_casts_vanish() {

@@ -44,7 +44,8 @@ pub struct CastReport {
 
 impl PlanReport {
     /// Every cast between floating types: of which operation, by which rule, what it saves, and in which
-    /// kernels it vanishes.
+    /// kernels it vanishes. Those of a loop are told once, after the others, with the bytes of a trip; those
+    /// within an operation that is a body of its own, such as attention, with it.
     ///
     /// # Examples
     /// ```
