@@ -113,3 +113,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/debugging.md")]
 struct Debugging;
+
+/// The program of the page on profiling.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/profiling.md")]
+struct Profiling;
