@@ -292,6 +292,35 @@ fn threads_have_tracks_of_their_own() {
 }
 
 #[test]
+fn loaders_show_their_workers_and_the_wait_for_them() {
+    use kiln::data::{DataLoader, Dataset, LoadError, LoaderOpts};
+    struct Slow;
+    impl Dataset for Slow {
+        type Batch = Tensor;
+        fn len(&self) -> usize {
+            2
+        }
+        fn batch(&self, samples: &[usize]) -> Result<Tensor, LoadError> {
+            std::thread::sleep(Duration::from_millis(20));
+            Ok(Tensor::ones([samples.len()], ()))
+        }
+    }
+    let _alone = alone();
+    let loader = DataLoader::new(Slow, LoaderOpts::default().workers(1)).expect("a loader");
+    let profiler = start();
+    for batch in loader.epoch(0) {
+        drop(batch.expect("a batch"));
+    }
+    let profile = profiler.stop().expect("a profile");
+    let row = first(&profile, GroupBy::Kernel, SortBy::HostTime);
+    assert!(row.name == "make a batch" || row.name == "wait for a batch", "{row:?}");
+    let made: Vec<_> = profile.host_events().filter(|event| event.activity == Activity::Batch).collect();
+    assert_eq!(made.len(), 2);
+    let mut waits = profile.host_events().filter(|event| event.activity == Activity::Wait);
+    assert!(waits.next().is_some_and(|wait| wait.thread != made[0].thread));
+}
+
+#[test]
 fn only_the_devices_asked_for_are_kept() {
     let _alone = alone();
     let x = ones(8);
@@ -443,4 +472,20 @@ fn the_trace_checker_finds_what_is_wrong() {
             .contains("flow 1")
     );
     assert!(check(r#"{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 0}"#).contains("no duration"));
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_an_error() {
+    let _alone = alone();
+    let folder = std::env::temp_dir().join(format!("kiln-profile-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("file");
+    std::fs::write(&file, "not a folder").expect("a file");
+    let handler = kiln::profile::tensorboard_trace_handler(&file);
+    let error = Profiler::builder().predict(false).on_trace_ready(handler).start().stop().expect_err("no folder");
+    assert!(error.to_string().contains("file") && error.to_string().contains("profile.rs"), "{error}");
+    let profile = start().stop().expect("a profile");
+    let error = profile.write_chrome_trace(&folder).expect_err("a folder is no file").to_string();
+    assert!(error.contains("profile.rs"), "{error}");
+    std::fs::remove_dir_all(folder).expect("the folder");
 }

@@ -134,7 +134,7 @@ fi
 if [ -n "$simulated" ]; then
     step "a simulated CUDA device"
     KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --all-features --lib runtime::cuda -- --skip compiler
-    LD_LIBRARY_PATH="$sim" cargo test --all-features --test faults --test precision --test tuning
+    LD_LIBRARY_PATH="$sim" cargo test --all-features --test faults --test precision --test profile --test tuning
     KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --all-features --test cublas
     # What the fuzz does on other devices.
     KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES=24 LD_LIBRARY_PATH="$sim" cargo test --all-features --test fuzz -- agree

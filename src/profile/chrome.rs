@@ -44,7 +44,8 @@ impl Profile {
 
 /// The text of the file.
 fn trace(profile: &Profile) -> String {
-    let mut trace = Trace { tracks: Tracks::new(profile), events: Vec::new(), launches: 0 };
+    let (tracks, main) = (Tracks::new(profile), profile.main_thread);
+    let mut trace = Trace { tracks, main, events: Vec::new(), launches: 0 };
     for event in profile.events() {
         match event {
             Event::Kernel(kernel) => trace.kernel(kernel),
@@ -94,6 +95,8 @@ fn micros(time: Duration) -> String {
 /// A trace on the way.
 struct Trace {
     tracks: Tracks,
+    /// The number of the thread that profiled.
+    main: usize,
     /// With their times.
     events: Vec<(Duration, String)>,
     launches: u64,
@@ -241,8 +244,8 @@ impl Trace {
             .value("Bytes", format_args!("{sign}{}", event.bytes))
             .value("Total Allocated", event.in_use)
             .value("Total Reserved", 0);
-        let host = Track { process: self.tracks.host(), number: 0 };
-        let instant = Trace::at("i", "[memory]", host, event.time).text("s", "t").text("cat", "memory");
+        let main = self.tracks.thread(self.main);
+        let instant = Trace::at("i", "[memory]", main, event.time).text("s", "t").text("cat", "memory");
         self.events.push((event.time, instant.object("args", args).end()));
     }
 

@@ -29,9 +29,9 @@ use crate::profile::Profile;
 /// # }
 /// ```
 #[track_caller]
-pub fn tensorboard_trace_handler(folder: impl AsRef<Path>) -> impl FnMut(&Profile) -> Result<()> {
+pub fn tensorboard_trace_handler(folder: impl AsRef<Path>) -> Box<dyn FnMut(&Profile) -> Result<()>> {
     let (folder, span) = (folder.as_ref().to_path_buf(), Span::caller());
-    move |profile| {
+    Box::new(move |profile| {
         let failed = |error: std::io::Error| Error::File {
             path: folder.display().to_string(),
             message: error.to_string(),
@@ -39,7 +39,7 @@ pub fn tensorboard_trace_handler(folder: impl AsRef<Path>) -> impl FnMut(&Profil
         };
         std::fs::create_dir_all(&folder).map_err(failed)?;
         profile.write_chrome_trace(path(&folder)).map_err(|error| error.at(span))
-    }
+    })
 }
 
 /// `<host>_<process>.<milliseconds>.pt.trace.json`; the milliseconds are such that no other has them.

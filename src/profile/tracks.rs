@@ -44,11 +44,6 @@ impl Tracks {
         Tracks { host: std::process::id(), devices, names: BTreeMap::new(), lanes: BTreeMap::new() }
     }
 
-    /// The process of the host.
-    pub(super) fn host(&self) -> u32 {
-        self.host
-    }
-
     /// The process of a device; devices that only send or receive have that of the transfers.
     pub(super) fn device(&self, device: Device) -> u32 {
         let place = self.devices.iter().position(|known| *known == device).unwrap_or(self.devices.len());

@@ -11,6 +11,10 @@ use crate::tensor::Tensor;
 
 /// A measurement lasts this long or is repeated at a larger size.
 const LONG_ENOUGH: f64 = 5e-3;
+/// It is repeated at a larger size too if that may be faster, unless it lasts this long.
+const TOO_LONG: f64 = 10e-3;
+/// By how much the rate grew with the size where a larger size may be faster.
+const GROWS: f64 = 1.2;
 
 static KNOWN: LazyLock<Mutex<HashMap<Device, PeakThroughput>>> = LazyLock::new(Mutex::default);
 
@@ -67,7 +71,7 @@ fn measure(device: Device) -> Result<PeakThroughput> {
 }
 
 /// Work per second of `run` on what `make` gives for a size: an input, and the
-/// work that running on it is. The size doubles until running lasts.
+/// work that running on it is. The size doubles until running lasts and is no faster than before.
 #[track_caller]
 fn rate(
     device: Device,
@@ -76,14 +80,17 @@ fn rate(
     make: &dyn Fn(usize) -> (Tensor, f64),
     run: &dyn Fn(&Tensor) -> Tensor,
 ) -> Result<f64> {
-    let mut size = least;
+    let (mut size, mut best) = (least, 0.0f64);
     loop {
         let (input, work) = make(size);
         // A kernel may take over its input's memory only if nobody holds it.
         input.realize()?;
         let seconds = best_of(3, device, &|| run(&input).realize().map(|_| ()))?;
-        if seconds >= LONG_ENOUGH || 2 * size > most {
-            return Ok(work / seconds);
+        let found = work / seconds;
+        let settled = seconds >= LONG_ENOUGH && found < GROWS * best;
+        best = best.max(found);
+        if settled || seconds >= TOO_LONG || 2 * size > most {
+            return Ok(best);
         }
         size *= 2;
     }
