@@ -482,7 +482,8 @@ fn a_trace_that_cannot_be_written_is_an_error() {
     let file = folder.join("file");
     std::fs::write(&file, "not a folder").expect("a file");
     let handler = kiln::profile::tensorboard_trace_handler(&file);
-    let error = Profiler::builder().predict(false).on_trace_ready(handler).start().stop().expect_err("no folder");
+    let error =
+        Profiler::builder().predict(false).on_trace_ready(handler).start().stop().expect_err("no folder");
     assert!(error.to_string().contains("file") && error.to_string().contains("profile.rs"), "{error}");
     let profile = start().stop().expect("a profile");
     let error = profile.write_chrome_trace(&folder).expect_err("a folder is no file").to_string();
