@@ -56,7 +56,7 @@ fn assert_line(row: &Row, text: &str) {
 #[test]
 fn a_slow_kernel_is_the_first_row() {
     let _alone = alone();
-    let (x, y) = (ones(8), ones(160));
+    let (x, y) = (ones(8), ones(320));
     let profile = profiled(|| {
         for _ in 0..3 {
             (&x + 1.0).sum(..).item::<f32>().expect("a sum");
@@ -64,13 +64,13 @@ fn a_slow_kernel_is_the_first_row() {
         }
     });
     let row = first(&profile, GroupBy::Kernel, SortBy::DeviceTime);
-    assert_eq!((row.name.as_str(), row.calls, row.kind), ("matmul[160, 160]", 3, RowKind::Device));
-    assert_eq!(row.flops, 3 * 2 * 160 * 160 * 160);
+    assert_eq!((row.name.as_str(), row.calls, row.kind), ("matmul[320, 320]", 3, RowKind::Device));
+    assert_eq!(row.flops, 3 * 2 * 320 * 320 * 320);
     assert_line(&row, "the slow one");
     assert_line(&first(&profile, GroupBy::Line, SortBy::DeviceTime), "the slow one");
     assert_eq!(first(&profile, GroupBy::Operation, SortBy::DeviceTime).name, "matmul");
     let table = profile.key_averages().table(SortBy::DeviceTime, 5);
-    let line = table.lines().find(|line| line.contains("matmul[160, 160]")).expect("its line");
+    let line = table.lines().find(|line| line.contains("matmul[320, 320]")).expect("its line");
     assert!(
         table.lines().position(|other| other == line) < table.lines().position(|l| l.contains("sum")),
         "{table}"
@@ -80,7 +80,7 @@ fn a_slow_kernel_is_the_first_row() {
 #[test]
 fn kernels_fill_the_time_that_the_device_is_busy() {
     let _alone = alone();
-    let x = ones(192);
+    let x = ones(320);
     let profile = profiled(|| {
         (0..6).fold(x.clone(), |y, _| y.matmul(&x)).realize().expect("products");
     });
@@ -88,7 +88,7 @@ fn kernels_fill_the_time_that_the_device_is_busy() {
     let (busy, sum) = (cpu.busy.as_secs_f64(), cpu.kernels.as_secs_f64());
     assert!((sum / busy - 1.0).abs() < 0.05, "{sum} of {busy}");
     // One plan keeps it busy.
-    assert!(busy > 0.8 * profile.span.as_secs_f64(), "{busy} of {:?}", profile.span);
+    assert!(busy > 0.7 * profile.span.as_secs_f64(), "{busy} of {:?}", profile.span);
     assert_eq!(profile.kernels().count(), 6);
 }
 
@@ -99,13 +99,13 @@ fn waiting_in_the_loop_is_the_users_code_between_two_lines() {
     let profile = profiled(|| {
         for _ in 0..3 {
             (&x + 1.0).realize().expect("before the wait");
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(20));
             (&x + 2.0).realize().expect("after the wait");
         }
     });
     let row = first(&profile, GroupBy::Kernel, SortBy::HostTime);
     assert_eq!((row.kind, row.calls), (RowKind::UserCode, 3));
-    assert!(row.host_time >= Duration::from_millis(30), "{row:?}");
+    assert!(row.host_time >= Duration::from_millis(60), "{row:?}");
     assert_line(&row, "before the wait");
     let until = row.until.map(|until| (until.file(), until.line()));
     let from = row.at.map(|at| (at.file(), at.line() + 2));
@@ -133,7 +133,7 @@ fn a_transfer_in_the_loop_is_the_first_row() {
     let _alone = alone();
     let context = Context::with_virtual_devices(&[(DeviceKind::Cpu, 2)]);
     let profile = with_context(&context, || {
-        let x = ones(512);
+        let x = ones(2048);
         let there = Device { kind: DeviceKind::Cpu, index: 1 };
         let run = || {
             for _ in 0..3 {
