@@ -281,7 +281,7 @@ pub(super) fn digits(n: u64) -> String {
     let text = n.to_string();
     let mut out = String::new();
     for (place, digit) in text.chars().enumerate() {
-        if place > 0 && (text.len() - place) % 3 == 0 {
+        if place > 0 && (text.len() - place).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
