@@ -8,6 +8,7 @@ use std::thread::{Builder, JoinHandle};
 use crate::base::{OpError, Result, Span, process};
 use crate::data::dataset::Dataset;
 use crate::data::order::EpochOrder;
+use crate::data::sampler::Sampler;
 use crate::data::scopes::ThreadScopes;
 use crate::data::worker::{EpochWork, WorkerState};
 use crate::runtime::trace::{self, Activity};
@@ -23,6 +24,8 @@ options! {
         /// What orders, and random tensors drawn while batches are made,
         /// follow from, with the epoch.
         seed: u64 = 0;
+        /// Which samples an epoch has, in which order; instead of `shuffle`.
+        sampler: Option<Arc<dyn Sampler>> = None, impl Sampler + 'static => shared;
         /// Leave out a last batch of fewer samples.
         drop_last: bool = false;
         /// Threads that make batches, 1,024 at most; the caller's own if 0. What is made
@@ -35,6 +38,10 @@ options! {
         /// sending them to a device does not wait.
         pin_memory: bool = false;
     }
+}
+
+fn shared(sampler: impl Sampler + 'static) -> Option<Arc<dyn Sampler>> {
+    Some(Arc::new(sampler))
 }
 
 /// More threads than any machine has cores would only wait for each other.
@@ -52,18 +59,21 @@ impl<D: Dataset + 'static> DataLoader<D> {
     /// A loader of this dataset.
     ///
     /// # Errors
-    /// A batch size of 0, more than 1,024 workers.
+    /// A batch size of 0, more than 1,024 workers, a sampler beside `shuffle`.
     #[track_caller]
     pub fn new(data: D, opts: LoaderOpts) -> Result<DataLoader<D>> {
         let span = Span::caller();
-        let refused = |expected: String, found: usize| {
-            Err(OpError::new("DataLoader::new", span, expected, found.to_string()).into())
+        let refused = |expected: String, found: String| {
+            Err(OpError::new("DataLoader::new", span, expected, found).into())
         };
         if opts.batch_size == 0 {
-            return refused("a batch size of at least 1".into(), 0);
+            return refused("a batch size of at least 1".into(), "0".into());
         }
         if opts.workers > MOST_WORKERS {
-            return refused(format!("at most {MOST_WORKERS} workers"), opts.workers);
+            return refused(format!("at most {MOST_WORKERS} workers"), opts.workers.to_string());
+        }
+        if let Some(sampler) = opts.sampler.as_ref().filter(|_| opts.shuffle) {
+            return refused("a sampler or shuffle".into(), format!("shuffle and {sampler:?}"));
         }
         Ok(DataLoader { data: Arc::new(data), opts })
     }
@@ -76,6 +86,7 @@ impl<D: Dataset + 'static> DataLoader<D> {
     /// Number of batches in an epoch.
     pub fn len(&self) -> usize {
         let (samples, size) = (self.data.len(), self.opts.batch_size);
+        let samples = self.opts.sampler.as_ref().map_or(samples, |sampler| sampler.count(samples));
         if self.opts.drop_last { samples / size } else { samples.div_ceil(size) }
     }
 
@@ -98,9 +109,14 @@ impl<D: Dataset + 'static> DataLoader<D> {
     #[track_caller]
     pub fn epoch_from(&self, epoch: u64, start: usize) -> Batches<D> {
         let LoaderOpts { batch_size, shuffle, seed, workers, prefetch, pin_memory, .. } = self.opts;
+        let (samples, batches) = (self.data.len(), self.len());
+        let order = match &self.opts.sampler {
+            Some(sampler) => EpochOrder::sampled(samples, batch_size, batches, seed, epoch, sampler.as_ref()),
+            None => EpochOrder::new(samples, batch_size, batches, seed, epoch, shuffle),
+        };
         let work = Arc::new(EpochWork {
             data: self.data.clone(),
-            order: EpochOrder::new(self.data.len(), batch_size, self.len(), seed, epoch, shuffle),
+            order,
             scopes: ThreadScopes::here(),
             span: Span::caller(),
             ahead: prefetch.max(1),

@@ -2,7 +2,7 @@
 //!
 //! A [`Dataset`] makes the batch of some of its samples; [`Items`] makes one of
 //! a function that makes samples, [`Rows`] of tensors in memory. A
-//! [`DataLoader`] goes through one in order or shuffled.
+//! [`DataLoader`] goes through one in order, shuffled, or as a [`Sampler`] says.
 //!
 //! ```
 //! use kiln::data::{Batch, DataLoader, Items, LoaderOpts};
@@ -23,11 +23,16 @@
 
 mod batch;
 mod dataset;
+mod distributed_sampler;
 mod loader;
+mod mersenne_twister;
 mod order;
+mod sampler;
 mod scopes;
 mod worker;
 
 pub use batch::{Batch, Sample};
 pub use dataset::{Dataset, Items, LoadError, Rows};
+pub use distributed_sampler::DistributedSampler;
 pub use loader::{Batches, DataLoader, LoaderOpts};
+pub use sampler::{Sampler, SubsetSampler, WeightedSampler};

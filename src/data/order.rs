@@ -1,8 +1,9 @@
 //! The sampler: which samples make which batch, as a function of seed and epoch.
 
-use std::collections::TryReserveError;
 use std::ops::Range;
 
+use crate::data::dataset::LoadError;
+use crate::data::sampler::{Sampler, checked_numbers};
 use crate::tensor::random::Generator;
 
 /// Samples that are shuffled as a list at most: 512 MiB of numbers.
@@ -12,7 +13,7 @@ const LISTED: usize = 1 << 26;
 #[derive(Clone, Debug)]
 pub struct EpochOrder {
     numbers: SampleOrder,
-    /// Number of samples.
+    /// Number of places.
     len: usize,
     batch_size: usize,
     /// Number of batches.
@@ -22,6 +23,23 @@ pub struct EpochOrder {
 }
 
 impl EpochOrder {
+    /// The same of the samples that a sampler says.
+    pub fn sampled(
+        samples: usize,
+        batch_size: usize,
+        batches: usize,
+        seed: u64,
+        epoch: u64,
+        sampler: &dyn Sampler,
+    ) -> EpochOrder {
+        let numbers = match checked_numbers(sampler, samples, epoch) {
+            Ok(numbers) => SampleOrder::Listed(numbers),
+            Err(error) => SampleOrder::Failed(error.to_string()),
+        };
+        let len = sampler.count(samples);
+        EpochOrder { numbers, ..EpochOrder::new(len, batch_size, batches, seed, epoch, false) }
+    }
+
     /// `batches` batches of `batch_size` of the samples `0..len`, the last
     /// perhaps of less.
     pub fn new(
@@ -44,13 +62,13 @@ impl EpochOrder {
     /// The samples of a batch.
     ///
     /// # Errors
-    /// More of them than memory holds numbers.
-    pub fn samples(&self, batch: usize) -> Result<Vec<usize>, TryReserveError> {
+    /// More of them than memory holds numbers; what a sampler said.
+    pub fn samples(&self, batch: usize) -> Result<Vec<usize>, LoadError> {
         let start = batch.saturating_mul(self.batch_size).min(self.len);
         let places = start..start.saturating_add(self.batch_size).min(self.len);
         let mut samples = Vec::new();
         samples.try_reserve_exact(places.len())?;
-        self.numbers.put(places, &mut samples);
+        self.numbers.put(places, &mut samples)?;
         Ok(samples)
     }
 
@@ -67,18 +85,22 @@ enum SampleOrder {
     /// Each at its own.
     Counted,
     Listed(Vec<usize>),
+    /// A sampler gave none.
+    Failed(String),
     /// For more samples than a list should hold.
     Computed(Permutation),
 }
 
 impl SampleOrder {
     /// Appends the samples at some places.
-    fn put(&self, places: Range<usize>, samples: &mut Vec<usize>) {
+    fn put(&self, places: Range<usize>, samples: &mut Vec<usize>) -> Result<(), LoadError> {
         match self {
             SampleOrder::Counted => samples.extend(places),
             SampleOrder::Listed(numbers) => samples.extend_from_slice(&numbers[places]),
             SampleOrder::Computed(permutation) => samples.extend(places.map(|place| permutation.at(place))),
+            SampleOrder::Failed(message) => return Err(message.clone().into()),
         }
+        Ok(())
     }
 }
 
