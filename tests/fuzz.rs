@@ -193,7 +193,7 @@ fn kernels_compile_for_gpus() {
     if let Err(failure) = runner(cases, 10).run(&programs_with_gradients(), property) {
         panic!("{failure}");
     }
-    assert!(compiled.get() >= 6 * cases as usize, "only {} kernels in {cases} programs", compiled.get());
+    assert!(compiled.get() >= 2 * cases as usize, "only {} kernels in {cases} programs", compiled.get());
 }
 
 /// No kernel binds more buffers than the device can, whatever is fused.

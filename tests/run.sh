@@ -96,7 +96,7 @@ echo "$crates crates"
 step "tests, and beside them what uses one core"
 cargo test --quiet --workspace --all-features --no-run
 
-# Machine code for three generations, no register spilled.
+# Machine code for three generations, which share the kernels; no register spilled.
 compile_for_gpus() {
     export KILN_REQUIRE=nvrtc LD_LIBRARY_PATH="$wheel/nvidia/cu13/lib"
     cargo test --all-features --lib -- runtime::cuda::tests::compiler compiles_without_spills
@@ -111,11 +111,11 @@ build_release() {
 }
 beside release build_release
 
-# A third of the corpora; the compiler of the simulated device is most of it.
+# A sixth of the corpus and a third of its special values; the compiler of the simulated device is most of it.
 simulated_corpus() {
-    export KILN_CORPUS_DEVICE=cuda:0 KILN_CORPUS_EVERY=3 LD_LIBRARY_PATH="$sim"
-    cargo test --all-features --test corpus
-    KILN_CORPUS=tests/corpus-special cargo test --all-features --test corpus
+    export KILN_CORPUS_DEVICE=cuda:0 LD_LIBRARY_PATH="$sim"
+    KILN_CORPUS_EVERY=6 cargo test --all-features --test corpus
+    KILN_CORPUS_EVERY=3 KILN_CORPUS=tests/corpus-special cargo test --all-features --test corpus
 }
 [ -z "$simulated" ] || beside simulated_corpus simulated_corpus
 
