@@ -41,6 +41,7 @@
 pub mod assert;
 #[doc(hidden)]
 pub mod base;
+pub mod bench;
 pub mod data;
 pub mod grad;
 pub mod guide;
@@ -87,7 +88,7 @@ pub use plan::budget::{Budget, with_budget};
 pub use plan::context::{Context, Counters, current as context, with_context};
 pub use plan::doctor::doctor;
 pub use plan::guard::{deny_sync, deny_transfers};
-pub use plan::memory::{MemoryChange, MemoryTracker};
+pub use plan::memory::{MemoryChange, MemoryTracker, log_memory};
 pub use plan::{FusionBlocker, PlanReport, UnsupportedPart};
 pub use render::GpuTarget;
 pub use tensor::Tensor;

@@ -23,7 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["optim"],
     &["data"],
     &["profile"],
-    &["assert", "guide", "opts", "prelude"],
+    &["assert", "bench", "guide", "opts", "prelude"],
 ];
 
 fn layer(layers: &[&[&str]], module: &str) -> Option<usize> {

@@ -182,3 +182,17 @@ fn threads_share_a_device_and_its_books() {
     });
     with_context(&context, || assert_eq!(DEV.memory_allocated().unwrap(), 0));
 }
+
+#[test]
+fn statistics_print_as_one_line() {
+    with_context(&Context::new(), || {
+        let null = Device::null();
+        let x = Tensor::ones([1024], null).exp();
+        x.realize().expect("memory of the null device");
+        null.set_memory_limit(1 << 20).expect("a limit");
+        let text = null.memory_stats().expect("statistics").to_string();
+        assert!(text.starts_with("4.0 KiB in tensors, 4.0 KiB at most so far"), "{text}");
+        assert!(text.ends_with(", limit 1.0 MiB"), "{text}");
+        assert!(kiln::log_memory("now").contains(&format!("  null: {text}")));
+    });
+}

@@ -219,6 +219,13 @@ impl Context {
         self.clear_caches();
     }
 
+    /// The devices that have been used, in the order of their names.
+    pub(crate) fn used_devices(&self) -> Vec<Device> {
+        let mut devices: Vec<Device> = lock(&self.backends).keys().copied().collect();
+        devices.sort_unstable();
+        devices
+    }
+
     /// How much memory a device holds. The CPU's is the process's: all
     /// contexts share it.
     ///

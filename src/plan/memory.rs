@@ -1,7 +1,7 @@
 //! The memory of devices: what is in use, what the pools hold, how much at
 //! most, and who has it.
 
-use std::fmt::Write;
+use std::fmt::{self, Display, Write};
 
 use crate::base::error::Located;
 use crate::base::{Device, Error, Result, Span};
@@ -177,6 +177,47 @@ impl Device {
 
 fn not_known(call: &'static str, device: Device, expected: &str, span: Span) -> Error {
     Error::Argument { call, expected: expected.into(), found: device.to_string(), span }
+}
+
+/// Prints, on standard error, the memory of each device that was used, a line each, and how many operations
+/// are lazy still; gives the text, too.
+///
+/// [`Device::memory_summary`] says more of one device. PyTorch: a line of `torch.cuda.memory_summary`.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::ones([1 << 20], ()) + 1.0;
+/// x.realize()?;
+/// let text = kiln::log_memory("after the first step");
+/// assert!(text.starts_with("memory after the first step\n  cpu: "));
+/// # Ok::<(), kiln::Error>(())
+/// ```
+pub fn log_memory(when: &str) -> String {
+    let context = context::current();
+    let mut text = format!("memory {when}\n");
+    for device in context.used_devices() {
+        if let Ok(stats) = context.memory(device) {
+            let _ = writeln!(text, "  {device}: {stats}");
+        }
+    }
+    let note = lazy_note();
+    if !note.is_empty() {
+        let _ = write!(text, "  {note}");
+    }
+    eprint!("{text}");
+    text
+}
+
+impl Display for MemoryStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [allocated, peak, reserved] = [self.allocated, self.peak, self.reserved].map(bytes);
+        write!(f, "{allocated} in tensors, {peak} at most so far, {reserved} held by the pool")?;
+        match self.limit {
+            u64::MAX => Ok(()),
+            limit => write!(f, ", limit {}", bytes(limit)),
+        }
+    }
 }
 
 /// What to say of operations that have not run; nothing if there are none.

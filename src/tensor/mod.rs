@@ -458,7 +458,12 @@ impl fmt::Debug for Tensor {
         match &self.repr {
             Ok(node) => {
                 let ty = node.ty();
-                write!(f, "Tensor({} {} on {}, {})", ty.dtype, ty.shape, ty.device, node.op().name())
+                let grad = match (node.is_parameter(), node.is_tracked()) {
+                    (true, _) => ", requires_grad",
+                    (false, true) => ", tracked",
+                    (false, false) => "",
+                };
+                write!(f, "Tensor({} {} on {}, {}{grad})", ty.dtype, ty.shape, ty.device, node.op().name())
             }
             Err(invalid) => {
                 invalid.seen.store(true, Ordering::Relaxed);
