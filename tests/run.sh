@@ -70,7 +70,7 @@ step "lints of every target and set of features, docs"
 # Sets that need few crates are checked in a folder of their own.
 lint_few() {
     export CARGO_TARGET_DIR="$PWD/target/few"
-    for features in "" cuda ndarray,safetensors npy gguf torch; do
+    for features in "" cuda ndarray,safetensors npy gguf torch tensorboard; do
         cargo clippy --quiet --lib --package kiln --no-default-features --features "$features" -- -D warnings
     done
     if rustup target list --installed 2>/dev/null | grep -qx wasm32-unknown-unknown; then
@@ -121,6 +121,18 @@ simulated_corpus() {
 
 cargo test --workspace --all-features --no-fail-fast
 KILN_CORPUS=tests/corpus-special cargo test --all-features --test corpus
+
+step "TensorBoard reads what was written"
+# The reader is a Python wheel without TensorFlow; the test above left its files.
+reader="$PWD/target/tensorboard"
+if [ ! -d "$reader/tensorboard" ]; then
+    python3 -m pip install --quiet --root-user-action=ignore --target "$reader" tensorboard || rm -rf "$reader"
+fi
+if [ -d "$reader/tensorboard" ]; then
+    PYTHONPATH="$reader" python3 tests/tensorboard/read.py target/tmp/tensorboard
+else
+    echo "skipped: no Python package tensorboard, so its reader is not run"
+fi
 
 if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     step "500 random programs and the corpora on wgpu"

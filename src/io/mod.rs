@@ -14,6 +14,8 @@
 //! and `Tensor::open_npy` (`npy`), `StateDict::open_gguf` (`gguf`), `StateDict::open_torch` (`torch`). A
 //! module takes it by [`ModuleExt::load_state_dict_with`](crate::nn::ModuleExt::load_state_dict_with).
 //!
+//! Curves of a training for TensorBoard are written by `tensorboard::SummaryWriter` (`tensorboard`).
+//!
 //! ```
 //! use kiln::nn::{Linear, ModuleExt};
 //! use kiln::optim::{Adam, AdamOpts, Optimizer};
@@ -64,6 +66,8 @@ mod raw;
 #[cfg(feature = "safetensors")]
 mod shards;
 mod state_dict;
+#[cfg(feature = "tensorboard")]
+pub mod tensorboard;
 #[cfg(feature = "torch")]
 mod torch;
 #[cfg(any(feature = "npy", feature = "torch"))]
