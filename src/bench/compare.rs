@@ -93,7 +93,9 @@ impl<'a> Table<'a> {
             entries.map(|entry| entry.chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        write_row(f, "", first, &self.columns, &widths)?;
+        if self.columns.iter().any(|name| !name.is_empty()) {
+            write_row(f, "", first, &self.columns, &widths)?;
+        }
         for (place, rows) in places.iter().zip(&cells) {
             writeln!(f, "{place}")?;
             let named = self.rows.iter().zip(rows).filter(|(_, row)| row.iter().any(|cell| !cell.is_empty()));
@@ -171,5 +173,7 @@ cpu, 4 threads
     fn the_same_measured_twice_is_one_entry() {
         let table = Compare::new([measured("a", "b", &[1.0]), measured("a", "b", &[3.0])]);
         assert!(table.to_string().contains("  2.00"), "{table}");
+        let plain = Compare::new([measured("64", "", &[1.0])]).to_string();
+        assert!(plain.contains("varies\ncpu, 2 threads\n  64"), "no empty line of headings: {plain}");
     }
 }
