@@ -29,8 +29,8 @@ use crate::schedule::fallback::Fallback;
 /// have values are left alone. What another thread computes is waited for.
 ///
 /// # Errors
-/// A node that has a value only inside a body, a node on the meta device, an absent device, out of memory or over a
-/// budget, an index out of range, a kernel that fails. No node then has a value that it did not
+/// A node that has a value only inside a body, a node on the meta device, an absent device, out of memory
+/// or over a budget, an index out of range, a kernel that fails. No node then has a value that it did not
 /// have before, and cells that were set to what cannot be computed hold what they held before.
 pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     realize_as(nodes, span, StateScope::Shared, &mut ())
@@ -95,8 +95,9 @@ fn realize_closed(
     result
 }
 
-/// Whether state, or gradients, that could not be computed are given up: they would fail whatever needs them. What
-/// was refused before anything ran may be let through another time, and with more memory gradients may fit.
+/// Whether state, or gradients, that could not be computed are given up: they would fail whatever needs
+/// them. What was refused before anything ran may be let through another time, and with more memory
+/// gradients may fit.
 fn is_lost(error: &Error, is_state: bool) -> bool {
     let refused =
         matches!(error, Error::OverBudget { .. } | Error::TransferDenied { .. } | Error::SyncDenied { .. });

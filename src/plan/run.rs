@@ -31,9 +31,9 @@ pub(crate) struct UserCall {
 /// The user's call behind a node of the plan's graph, if there is one.
 pub(crate) type CallOf<'a> = &'a dyn Fn(NodeId) -> Option<UserCall>;
 
-/// Runs a plan. `leaves` are its parameters, `scalars` all its arguments'
-/// bits; `call` gives the user's calls, since a cached plan knows only those
-/// it was built for; `observed` is for whoever records the run. Gives the values of the graph's outputs, in order, and the retained ones.
+/// Runs a plan. `leaves` are its parameters, `scalars` all its arguments' bits; `call` gives the user's
+/// calls, since a cached plan knows only those it was built for; `observed` is for whoever records the run.
+/// Gives the values of the graph's outputs, in order, and the retained ones.
 ///
 /// # Errors
 /// Out of memory, an index out of range, a driver's failure; parameters that

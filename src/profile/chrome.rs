@@ -1,7 +1,8 @@
-//! A profile in the Trace Event Format, which chrome://tracing, ui.perfetto.dev and TensorBoard's PyTorch plugin read.
+//! A profile in the Trace Event Format, which chrome://tracing, ui.perfetto.dev and TensorBoard's PyTorch
+//! plugin read.
 //!
-//! Source: "Trace Event Format", the Chromium project. Times are microseconds; categories and names of arguments are
-//! those that `torch.profiler` writes.
+//! Source: "Trace Event Format", the Chromium project. Times are microseconds; categories and names of
+//! arguments are those that `torch.profiler` writes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,9 +16,10 @@ use crate::profile::profile::DeviceProfile;
 use crate::profile::tracks::{Lane, Track, Tracks};
 
 impl Profile {
-    /// Writes a trace to open in ui.perfetto.dev or chrome://tracing. It has a track for each thread of the host and
-    /// for each device; beside the kernels, how long they were predicted to take; transfers; memory over time; and
-    /// arrows from where the host launched kernels to where they ran. PyTorch: `export_chrome_trace`.
+    /// Writes a trace to open in ui.perfetto.dev or chrome://tracing. It has a track for each thread of the
+    /// host and for each device; beside the kernels, how long they were predicted to take; transfers;
+    /// memory over time; and arrows from where the host launched kernels to where they ran. PyTorch:
+    /// `export_chrome_trace`.
     ///
     /// # Errors
     /// A file that cannot be written.

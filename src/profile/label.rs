@@ -6,8 +6,8 @@ use crate::base::Span;
 use crate::base::region::{InRegion, Region};
 use crate::runtime::trace::{self, Activity, HostSpan};
 
-/// Runs the closure under a name. Labels nest. Since graphs are lazy, a label reaches the kernels of what is built
-/// inside it, wherever they run; and gradients have the labels of what they are gradients of.
+/// Runs the closure under a name. Labels nest. Since graphs are lazy, a label reaches the kernels of what
+/// is built inside it, wherever they run; and gradients have the labels of what they are gradients of.
 ///
 /// Where nobody profiles, it costs the load of an atomic. PyTorch: `torch.profiler.record_function`.
 ///

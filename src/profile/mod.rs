@@ -14,10 +14,11 @@
 //! # }
 //! ```
 //!
-//! How times are measured depends on the device. On the CPU launching a kernel runs it, so the host's clock tells.
-//! A wgpu adapter writes timestamps before and after each kernel; where it offers none, the host waits around each
-//! kernel while it is profiled. A CUDA device records events; launches that are otherwise replayed as one graph
-//! are made one by one while they are profiled. Nothing waits for times: they are fetched when the profile ends.
+//! How times are measured depends on the device. On the CPU launching a kernel runs it, so the host's clock
+//! tells. A wgpu adapter writes timestamps before and after each kernel; where it offers none, the host
+//! waits around each kernel while it is profiled. A CUDA device records events; launches that are otherwise
+//! replayed as one graph are made one by one while they are profiled. Nothing waits for times: they are
+//! fetched when the profile ends.
 //!
 //! PyTorch: `torch.profiler`.
 

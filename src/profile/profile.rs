@@ -9,8 +9,8 @@ use crate::profile::averages::{Averages, GroupBy};
 use crate::profile::event::{Event, HostEvent, KernelEvent, MemoryEvent, TransferEvent};
 use crate::runtime::Properties;
 
-/// What a [`Profiler`](crate::profile::Profiler) recorded: every kernel, transfer and span of the host, with the
-/// time that the device's roofline predicts beside the time that was measured.
+/// What a [`Profiler`](crate::profile::Profiler) recorded: every kernel, transfer and span of the host,
+/// with the time that the device's roofline predicts beside the time that was measured.
 ///
 /// [`Profile::key_averages`] sums it up, [`Profile::write_chrome_trace`] draws it.
 #[derive(Clone, Debug)]
@@ -24,8 +24,8 @@ pub struct Profile {
     pub steps: (usize, usize),
     /// The devices that worked.
     pub devices: Vec<DeviceProfile>,
-    /// About how much longer everything took because it was recorded, but for what a device itself needs to tell
-    /// its times.
+    /// About how much longer everything took because it was recorded, but for what a device itself needs to
+    /// tell its times.
     pub overhead: Duration,
     pub(crate) events: Arc<[Event]>,
     pub(crate) main_thread: usize,

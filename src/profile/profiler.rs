@@ -86,8 +86,8 @@ impl Profiler {
         self
     }
 
-    /// Whether to measure what the devices can do at most ([`Device::peak_throughput`]), for predictions: a tenth
-    /// of a second for each device when the first profile ends, once in a process.
+    /// Whether to measure what the devices can do at most ([`Device::peak_throughput`]), for predictions: a
+    /// tenth of a second for each device when the first profile ends, once in a process.
     pub fn predict(mut self, on: bool) -> Profiler {
         self.peaks = on;
         self
@@ -99,8 +99,8 @@ impl Profiler {
         self
     }
 
-    /// Is called with each profile once it is there: after the last active step of a cycle, and at the stop for
-    /// what was recorded of a cycle that had not ended. Its error is that of [`ActiveProfiler::stop`].
+    /// Is called with each profile once it is there: after the last active step of a cycle, and at the stop
+    /// for what was recorded of a cycle that had not ended. Its error is that of [`ActiveProfiler::stop`].
     pub fn on_trace_ready(mut self, call: impl FnMut(&Profile) -> Result<()> + 'static) -> Profiler {
         self.on_trace_ready = Some(Box::new(call));
         self

@@ -1,8 +1,8 @@
 //! Which steps of a loop are recorded.
 
-/// Which steps of a loop are recorded: after `skip_first` steps, cycles of `wait` steps that are not, `warmup`
-/// steps whose records are dropped, and `active` steps that make one profile; `repeat` cycles, or as many as
-/// there are if that is 0. PyTorch: `torch.profiler.schedule`.
+/// Which steps of a loop are recorded: after `skip_first` steps, cycles of `wait` steps that are not,
+/// `warmup` steps whose records are dropped, and `active` steps that make one profile; `repeat` cycles, or
+/// as many as there are if that is 0. PyTorch: `torch.profiler.schedule`.
 ///
 /// ```
 /// use kiln::profile::{Phase, Schedule};

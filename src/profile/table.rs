@@ -25,8 +25,9 @@ fn number<'a>(head: &'static str, entry: impl Fn(&Row) -> String + 'a) -> Column
 }
 
 impl Averages {
-    /// The most of something first, as text of at most so many rows a part: devices with a line each; kernels and
-    /// transfers; what the host did; memory, if it was profiled. The part that the order is about comes first.
+    /// The most of something first, as text of at most so many rows a part: devices with a line each;
+    /// kernels and transfers; what the host did; memory, if it was profiled. The part that the order is
+    /// about comes first.
     ///
     /// ```
     /// use kiln::prelude::*;

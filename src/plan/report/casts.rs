@@ -54,8 +54,8 @@ enum Target {
     Value(Option<NodeId>),
     /// It is in the body of this composite, which a template runs.
     Whole(NodeId),
-    /// It is in the body of a composite that was decomposed: they compute a cast of these types and extents that
-    /// no call of the user's is.
+    /// It is in the body of a composite that was decomposed: they compute a cast of these types and extents
+    /// that no call of the user's is.
     Alike(DType, DType, Shape),
 }
 

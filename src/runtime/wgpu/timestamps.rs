@@ -1,8 +1,8 @@
 //! The adapter's times of launches that somebody records.
 //!
-//! A launch that is recorded is a pass of its own, before and after which the adapter writes its time. The times
-//! of a submission are copied to a buffer that the host maps once the submission is through, whenever it next
-//! looks: nothing waits for them.
+//! A launch that is recorded is a pass of its own, before and after which the adapter writes its time. The
+//! times of a submission are copied to a buffer that the host maps once the submission is through, whenever
+//! it next looks: nothing waits for them.
 
 use std::sync::Arc;
 
