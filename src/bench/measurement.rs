@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 
 use crate::base::{Device, DeviceKind};
 use crate::bench::machine::Disturbance;
+use crate::plan::report::count;
 
 /// The time of a closure, measured in blocks of several runs. Prints as a few lines.
 ///
@@ -101,9 +102,9 @@ impl Display for Measurement {
         let (blocks, runs) = (self.seconds.len(), self.runs_per_block);
         writeln!(f, ", {blocks} block{} of {runs} run{}", plural(blocks as u64), plural(runs))?;
         if let Some(rate) = self.gigabytes_per_second() {
-            write!(f, "  {} GB/s of {}B", three_digits(rate), scaled(self.bytes))?;
+            write!(f, "  {} GB/s of {}B", three_digits(rate), count(self.bytes))?;
             if let Some(rate) = self.gigaflops_per_second() {
-                write!(f, ", {} GFLOP/s of {}FLOP", three_digits(rate), scaled(self.flops))?;
+                write!(f, ", {} GFLOP/s of {}FLOP", three_digits(rate), count(self.flops))?;
             }
             writeln!(f, " a run, by the plan")?;
         }
@@ -146,17 +147,6 @@ fn three_digits(n: f64) -> String {
     format!("{n:.places$}")
 }
 
-/// `3.10 M`, for a unit to follow.
-fn scaled(n: u64) -> String {
-    let (scale, unit) = match n {
-        0..1_000 => (1.0, ""),
-        1_000..1_000_000 => (1e3, "k"),
-        1_000_000..1_000_000_000 => (1e6, "M"),
-        1_000_000_000.. => (1e9, "G"),
-    };
-    format!("{} {unit}", three_digits(n as f64 / scale))
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -191,7 +181,7 @@ pub(super) mod tests {
         found.disturbances.push(Disturbance::NothingRun);
         let expected = "sum, 1M, f32 on cpu, 2 threads\n  \
             median 1.02 ms, middle half 1.01 to 1.03 (IQR 2.0 %), 3 blocks of 10 runs\n  \
-            3.92 GB/s of 4.00 MB, 0.98 GFLOP/s of 1.00 MFLOP a run, by the plan\n  \
+            3.92 GB/s of 4.0 MB, 0.98 GFLOP/s of 1.0 MFLOP a run, by the plan\n  \
             warning: the closure returned tensors that were in memory already";
         assert!(found.to_string().starts_with(expected), "{found}");
     }

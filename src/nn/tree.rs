@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Write as _};
 
 use crate::nn::module::{Module, Visitor};
 use crate::nn::param::{Buffer, Param, Training};
+use crate::plan::report::grouped;
 
 /// What [`ModuleExt::tree`](crate::nn::ModuleExt::tree) found; prints a line a module.
 ///
@@ -73,19 +74,6 @@ impl Visitor for Grower {
     }
 }
 
-/// A number with a comma at each thousand.
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// One line of the text: what stands left, and the number of parameters.
 struct Row {
     left: String,
@@ -122,7 +110,7 @@ impl Display for Tree {
         let mut lines = Vec::new();
         self.lines(self.kind.clone(), "", &mut lines);
         let left = lines.iter().map(|line| line.left.chars().count()).max().unwrap_or(0);
-        let counts: Vec<String> = lines.iter().map(|line| grouped(line.params)).collect();
+        let counts: Vec<String> = lines.iter().map(|line| grouped(line.params as u64)).collect();
         let right = counts.iter().map(String::len).max().unwrap_or(0);
         let mut text = String::new();
         for (line, count) in lines.iter().zip(&counts) {

@@ -43,7 +43,7 @@ pub use lock::PlanLock;
 pub use memory::MemoryReport;
 pub(crate) use memory::needs;
 pub use rematerialized::Rematerialized;
-pub(crate) use table::{bytes, count};
+pub(crate) use table::{bytes, count, grouped};
 
 /// What computing some tensors would do. Prints as a table.
 #[derive(Clone, Debug, Default)]

@@ -12,6 +12,7 @@ use crate::base::file::{Durability, replace};
 use crate::base::{Error, Result, Span};
 use crate::plan::report::lock_diff::changes;
 use crate::plan::report::repeats::{Repeat, repeats};
+use crate::plan::report::table::grouped;
 use crate::plan::report::{KernelReport, PlanReport};
 use crate::schedule::TransferReason;
 
@@ -151,7 +152,7 @@ impl Display for PlanLock {
         writeln!(f, "{HEAD}\n")?;
         for figure in &self.figures {
             let unit = if figure.in_bytes() { " B" } else { "" };
-            writeln!(f, "{}: {}{unit}", figure.name, digits(figure.value))?;
+            writeln!(f, "{}: {}{unit}", figure.name, grouped(figure.value))?;
         }
         writeln!(f)?;
         for Repeat { start, period, times } in repeats(&self.rows) {
@@ -244,11 +245,11 @@ fn rows(report: &PlanReport) -> Vec<String> {
             TransferReason::Requested => String::new(),
             reason => format!(", {reason}"),
         };
-        let (times, bytes) = (times(t.times), digits(t.bytes));
+        let (times, bytes) = (times(t.times), grouped(t.bytes));
         rows.push(format!("transfer{times} {} -> {}: {bytes} B{reason}", t.from, t.to));
     }
     let dropped = |t: &super::DroppedTransfer| {
-        format!("no transfer {} -> {}: {} B saved", t.from, t.to, digits(t.bytes))
+        format!("no transfer {} -> {}: {} B saved", t.from, t.to, grouped(t.bytes))
     };
     rows.extend(report.dropped_transfers.iter().map(dropped));
     let recomputed =
@@ -264,7 +265,7 @@ fn rows(report: &PlanReport) -> Vec<String> {
 }
 
 fn kernel_row(kernel: &KernelReport) -> String {
-    let [loaded, stored, flops] = [kernel.loaded, kernel.stored, kernel.flops].map(digits);
+    let [loaded, stored, flops] = [kernel.loaded, kernel.stored, kernel.flops].map(grouped);
     let KernelReport { name, shape, device, launches, .. } = kernel;
     format!(
         "{name}{shape} on {device}{}: reads {loaded} B, writes {stored} B, {flops} flop",
@@ -273,18 +274,5 @@ fn kernel_row(kernel: &KernelReport) -> String {
 }
 
 fn times(n: u64) -> String {
-    if n == 1 { String::new() } else { format!(" x{}", digits(n)) }
-}
-
-/// A number with a comma after every three digits.
-pub(super) fn digits(n: u64) -> String {
-    let text = n.to_string();
-    let mut out = String::new();
-    for (place, digit) in text.chars().enumerate() {
-        if place > 0 && (text.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    if n == 1 { String::new() } else { format!(" x{}", grouped(n)) }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::plan::report::lock::{Figure, PlanLock, digits};
-use crate::plan::report::table::{bytes, count};
+use crate::plan::report::lock::{Figure, PlanLock};
+use crate::plan::report::table::{bytes, count, grouped};
 
 /// Unchanged rows shown on each side of a change.
 const CONTEXT: usize = 2;
@@ -42,7 +42,7 @@ pub(super) fn changes(before: &PlanLock, after: &PlanLock) -> String {
 /// `1.2 MiB -> 1.9 MiB (+58 %)`; digit by digit where short forms are the same.
 fn change(old: u64, new: u64, in_bytes: bool) -> String {
     let short = |n: u64| if in_bytes { bytes(n) } else { count(n).trim_end().to_string() };
-    let exact = |n: u64| format!("{}{}", digits(n), if in_bytes { " B" } else { "" });
+    let exact = |n: u64| format!("{}{}", grouped(n), if in_bytes { " B" } else { "" });
     let (mut from, mut to) = (short(old), short(new));
     if from == to {
         (from, to) = (exact(old), exact(new));

@@ -118,6 +118,19 @@ pub(crate) fn count(n: u64) -> String {
     if n == u64::MAX { format!("over {text}") } else { text }
 }
 
+/// All digits, with a comma after every three: `1,234`.
+pub(crate) fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 fn scaled(n: u64, base: f64, units: &[&str]) -> String {
     let mut value = n as f64;
     let mut unit = 0;
