@@ -53,6 +53,7 @@ pub mod kernel;
 pub mod nn;
 pub mod optim;
 pub mod opts;
+mod page;
 pub mod plan;
 pub mod prelude;
 pub mod profile;

@@ -23,6 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["optim"],
     &["data"],
     &["profile"],
+    &["page"],
     &["assert", "bench", "guide", "opts", "prelude"],
 ];
 

@@ -50,6 +50,21 @@ else
     echo "skipped: no Vulkan driver, so tests of wgpu devices are skipped"
 fi
 
+step "a browser"
+# The pages of plans and profiles are looked at in Debian's Chromium.
+has_browser() { command -v chromium >/dev/null && command -v chromedriver >/dev/null; }
+if ! has_browser && command -v apt-get >/dev/null; then
+    sudo=""
+    [ "$(id -u)" -eq 0 ] || sudo="sudo -n"
+    $sudo apt-get update -qq && $sudo apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core ||
+        echo "could not install chromium and chromium-driver"
+fi
+if has_browser; then
+    export KILN_REQUIRE_BROWSER=1
+else
+    echo "skipped: no browser, so pages are not looked at"
+fi
+
 step "NVIDIA's compiler and a simulated CUDA device"
 # Both serve machines without a GPU. The compiler is a Python wheel of 90 MB.
 sim="$PWD/target/cuda_sim" wheel="$PWD/target/nvrtc" simulated=""

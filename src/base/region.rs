@@ -29,6 +29,9 @@ fn changed(innermost: Option<&Region>) {
     op_name::forget_recent();
 }
 
+/// The name of the region in which an optimizer builds a step.
+pub const OPTIMIZER: &str = "optimizer";
+
 /// What separates the names of a path.
 pub const SEPARATOR: char = '/';
 

@@ -9,7 +9,7 @@ use std::fmt::{self, Display, Write};
 
 use crate::base::{Device, Precision};
 use crate::ir::collect::collect_body;
-use crate::ir::graph::{Graph, GraphNode};
+use crate::ir::graph::{Graph, GraphNode, NodeId};
 use crate::ir::op::{ContractDims, Op, PadAxis, ScatterMode, SliceAxis, WindowAxis};
 use crate::ir::ty::Type;
 
@@ -110,6 +110,13 @@ fn mode_name(mode: ScatterMode) -> &'static str {
         ScatterMode::Max => "max",
         ScatterMode::Min => "min",
     }
+}
+
+/// A node's line, without the body that it may have.
+pub fn line(graph: &Graph, id: NodeId) -> String {
+    let mut text = format!("%{} = ", id.0);
+    _ = write_node(&mut text, graph.node(id));
+    text
 }
 
 /// Writes a graph; `bodies` are the addresses of those written already.

@@ -8,7 +8,8 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::base::{DType, OpError, Result, Span};
+use crate::base::region::OPTIMIZER;
+use crate::base::{DType, OpError, Region, Result, Span};
 use crate::grad::without_grad;
 use crate::io::StateDict;
 use crate::ir::Node;
@@ -20,6 +21,7 @@ use crate::optim::steps::{StepCount, StepNumbers, StepOf};
 use crate::plan;
 use crate::plan::fallback::Replacement;
 use crate::plan::realize::RealizeHook;
+use crate::runtime::trace;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 use crate::tensor::pack::{Pack, alike};
@@ -224,6 +226,7 @@ impl<R: Rule> OptimizerCore<R> {
 
     fn step_at(&mut self, site: CallSite, skip: Option<&Tensor>) -> Result<()> {
         without_grad(|| {
+            let _region = trace::is_on().then(|| Region::current().inside(OPTIMIZER).enter());
             let (targets, mut advance) = self.advance(site, skip)?;
             plan::realize_as(&targets, site.span, StateScope::All, &mut advance)
         })

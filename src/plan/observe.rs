@@ -1,11 +1,11 @@
 //! What a profiler keeps of a run: the plan, and what the user called each of its values.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 
 use crate::base::{OpName, Region, Span};
-use crate::ir::NodeId;
-use crate::ir::collect::Collected;
+use crate::ir::collect::{Collected, collect};
+use crate::ir::{Node, NodeId, Op, Type};
 use crate::plan::build::Plan;
 use crate::plan::report::{KernelReport, kernel_of};
 use crate::plan::run::UserCall;
@@ -16,9 +16,27 @@ use crate::schedule::{Location, StepAction};
 /// calls share one.
 #[derive(Debug)]
 pub struct ObservedRun {
-    plan: Arc<Plan>,
+    pub(crate) plan: Arc<Plan>,
     /// By node of the plan's graph.
     calls: Vec<UserCall>,
+    /// The plan's parameters, in order.
+    pub(crate) inputs: Vec<ObservedInput>,
+    /// The bodies of the repetitions among the steps, by step.
+    pub(crate) bodies: HashMap<usize, Arc<ObservedRun>>,
+}
+
+/// A parameter of an observed plan: data that is there before it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ObservedInput {
+    /// The operation that made it, if it is known.
+    pub call: UserCall,
+    pub ty: Type,
+    /// Whether gradients accumulate for it.
+    pub is_parameter: bool,
+    /// Bytes of the memory that it is in.
+    pub bytes: u64,
+    /// The first input in the same memory; perhaps itself.
+    pub first_with: usize,
 }
 
 /// An operation inside a kernel.
@@ -58,22 +76,20 @@ impl ObservedRun {
 
     #[cold]
     fn interned(plan: &Arc<Plan>, collected: &Collected) -> Arc<ObservedRun> {
-        let graph = &plan.schedule.graph;
-        let call = |(id, origin): (usize, Option<NodeId>)| match origin {
-            Some(origin) => {
-                let node = &collected.nodes[origin.index()];
-                UserCall { name: node.op_name(), span: node.span() }
-            }
-            None => UserCall { name: OpName::default(), span: graph.nodes[id].span },
-        };
-        let calls: Vec<UserCall> = plan.schedule.origins().iter().enumerate().map(call).collect();
+        let (calls, inputs) = (calls(plan, collected), inputs(collected));
         let mut last = plan.observed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = last.upgrade().filter(|known| known.calls == calls) {
+        if let Some(known) = last.upgrade().filter(|known| known.calls == calls && known.inputs == inputs) {
             return known;
         }
-        let run = Arc::new(ObservedRun { plan: plan.clone(), calls });
+        let bodies = bodies(plan, collected);
+        let run = Arc::new(ObservedRun { plan: plan.clone(), calls, inputs, bodies });
         *last = Arc::downgrade(&run);
         run
+    }
+
+    /// A plan as the graph that it was looked up with has it, whether or not it runs.
+    pub(crate) fn planned(plan: &Arc<Plan>, collected: &Collected) -> Arc<ObservedRun> {
+        ObservedRun::interned(plan, collected)
     }
 
     /// The kernel that a step launches; `None` for other steps.
@@ -103,8 +119,13 @@ impl ObservedRun {
         })
     }
 
+    /// What the user called for a value.
+    pub(crate) fn call(&self, id: NodeId) -> UserCall {
+        self.calls[id.index()]
+    }
+
     fn region(&self, id: NodeId) -> Region {
-        self.calls[id.index()].name.region()
+        self.call(id).name.region()
     }
 
     /// Whether a value has memory that the plan took for it.
@@ -116,4 +137,51 @@ impl ObservedRun {
             Some(Location::Param(_)) | None => false,
         }
     }
+}
+
+/// For each node of a plan's graph, the user's call that it comes from.
+fn calls(plan: &Plan, collected: &Collected) -> Vec<UserCall> {
+    let graph = &plan.schedule.graph;
+    let call = |(id, origin): (usize, Option<NodeId>)| match origin {
+        Some(origin) => {
+            let node = &collected.nodes[origin.index()];
+            UserCall { name: node.op_name(), span: node.span() }
+        }
+        None => UserCall { name: OpName::default(), span: graph.nodes[id].span },
+    };
+    plan.schedule.origins().iter().enumerate().map(call).collect()
+}
+
+/// The leaves with data, then those without, which only some devices have.
+fn inputs(collected: &Collected) -> Vec<ObservedInput> {
+    let is_dataless = |node: &&Arc<Node>| node.value().is_none() && matches!(node.op(), Op::Leaf(_));
+    let nodes = collected.leaves().chain(collected.nodes.iter().filter(is_dataless));
+    let mut first: HashMap<usize, usize> = HashMap::new();
+    let input = |(number, node): (usize, &Arc<Node>)| {
+        let buffer = node.value().map(|value| &value.buffer);
+        let memory = buffer.map_or(Arc::as_ptr(node) as usize, |buffer| Arc::as_ptr(buffer) as usize);
+        ObservedInput {
+            call: UserCall { name: node.op_name(), span: node.span() },
+            ty: node.ty().clone(),
+            is_parameter: node.is_parameter(),
+            bytes: buffer.map_or(node.ty().bytes(), |buffer| buffer.bytes) as u64,
+            first_with: *first.entry(memory).or_insert(number),
+        }
+    };
+    nodes.enumerate().map(input).collect()
+}
+
+/// The bodies of a plan's repetitions, as the graph that it was looked up with has them.
+fn bodies(plan: &Plan, collected: &Collected) -> HashMap<usize, Arc<ObservedRun>> {
+    if plan.bodies.is_empty() {
+        return HashMap::new();
+    }
+    let origins = plan.schedule.origins();
+    let body = |(&step, body): (&usize, &Arc<Plan>)| {
+        let outputs = &plan.schedule.steps[step].outputs;
+        let given = outputs.iter().find_map(|output| origins.get(*output))?;
+        let Op::Loop(spec, _) = &collected.graph().node(given).op else { return None };
+        Some((step, ObservedRun::interned(body, &collect(&spec.body.results).ok()?)))
+    };
+    plan.bodies.iter().filter_map(body).collect()
 }

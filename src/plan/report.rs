@@ -18,6 +18,7 @@ use crate::kernel::cost::work_cost;
 use crate::plan::build::{Plan, program, work_text};
 use crate::plan::context::current;
 use crate::plan::fallback::fallbacks;
+use crate::plan::observe::ObservedRun;
 use crate::plan::realize::{Prepared, find_target, prepare};
 use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
 use crate::schedule::{Step, StepAction, TransferReason};
@@ -67,6 +68,8 @@ pub struct PlanReport {
     pub in_chunks: Vec<InChunks>,
     pub(crate) casts: Vec<PlannedCast>,
     pub(crate) plan: Option<Arc<Plan>>,
+    /// The plan with the user's calls.
+    pub(crate) observed: Option<Arc<ObservedRun>>,
     /// The graph as it was built.
     built: Graph,
     /// By node of the plan's graph.
@@ -242,6 +245,7 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
     let origins = origins.map(|(node, id)| (Arc::as_ptr(node) as usize, (Arc::downgrade(node), id)));
     let mut report = PlanReport {
         plan: Some(plan.clone()),
+        observed: Some(ObservedRun::planned(plan, collected)),
         origins: origins.collect(),
         built: collected.graph().clone(),
         ..Default::default()

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::plan::history::quoted;
+pub(crate) use crate::plan::history::quoted;
 
 /// An object on the way. Names are written as they are: they hold nothing to escape.
 #[derive(Debug)]
@@ -43,11 +43,27 @@ impl Object {
         self.value(name, object.end())
     }
 
+    /// Its text, as it stands.
+    pub fn text_so_far(&self) -> String {
+        self.0.clone() + "}"
+    }
+
     /// Its text.
     pub fn end(mut self) -> String {
         self.0.push('}');
         self.0
     }
+}
+
+/// A list of what writes itself as JSON does.
+pub fn list(items: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    format!("[{}]", items.join(", "))
+}
+
+/// Either a number or `null`.
+pub fn optional(value: Option<impl std::fmt::Display>) -> String {
+    value.map_or("null".into(), |value| value.to_string())
 }
 
 #[cfg(test)]
@@ -60,5 +76,7 @@ mod tests {
         let object = Object::new().text("a", "\"b\\\n").object("c", inner).float("d", f64::NAN);
         assert_eq!(object.end(), r#"{"a": "\"b\\\u000a", "c": {"n": 3}, "d": 0}"#);
         assert_eq!(Object::new().end(), "{}");
+        assert_eq!(list([1, 2]), "[1, 2]");
+        assert_eq!((optional(Some(3)), optional(None::<u8>)), ("3".into(), "null".into()));
     }
 }

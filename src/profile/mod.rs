@@ -26,7 +26,7 @@ mod averages;
 mod chrome;
 mod event;
 mod host;
-mod json;
+pub(crate) mod json;
 mod label;
 mod materialize;
 #[expect(clippy::module_inception, reason = "the type that everything here makes or reads")]
