@@ -7,20 +7,26 @@
 mod browser;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use browser::Browser;
 use kiln::nn::{Layer, Linear, ModuleExt, Sequential};
+use kiln::optim::{Adam, AdamOpts, Optimizer};
 use kiln::prelude::*;
+use kiln::profile::{Profile, Profiler, Schedule, record_function};
 use kiln::{Context, PlanReport, with_context};
 
-/// A browser, unless none is installed.
-fn browser() -> Option<Browser> {
+/// A profiler records every thread, so one test runs at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A browser, unless none is installed; nobody else has one meanwhile.
+fn browser() -> Option<(Browser, MutexGuard<'static, ()>)> {
     let browser = Browser::open(false);
     if browser.is_none() {
         assert!(std::env::var_os("KILN_REQUIRE_BROWSER").is_none(), "chromium and chromedriver are required");
         println!("skipped: chromium and chromedriver are not installed");
     }
-    browser
+    Some((browser?, ALONE.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 fn file(name: &str) -> PathBuf {
@@ -69,7 +75,7 @@ fn assert_quiet(browser: &Browser) {
 
 #[test]
 fn a_plans_page_says_what_the_report_says() {
-    let Some(browser) = browser() else { return };
+    let Some((browser, _alone)) = browser() else { return };
     with_context(&Context::new(), || {
         let (report, page) = (planned(), file("plan.html"));
         report.write_html(&page).expect("a page");
@@ -156,4 +162,78 @@ fn shows_memory(browser: &Browser, report: &PlanReport) {
     browser.hover(".chart .block");
     assert!(browser.text("return document.querySelector('#tip').textContent").contains("parameter"));
     picture(browser, "memory.png");
+}
+
+/// Two steps of training, memory included.
+fn profiled() -> Profile {
+    kiln::manual_seed(0);
+    let net = network();
+    let mut adam = Adam::new(net.parameters(), AdamOpts::default());
+    let schedule = Schedule { skip_first: 0, wait: 0, warmup: 2, active: 2, repeat: 1 };
+    let mut profiler = Profiler::builder().profile_memory(true).schedule(schedule).start();
+    for _ in 0..4 {
+        let x = Tensor::randn([8, 16], ());
+        let labels = Tensor::zeros([8], ()).to_dtype(DType::I64);
+        let loss = record_function("net", || net.forward(&x)).cross_entropy(&labels, Default::default());
+        adam.zero_grad();
+        loss.backward().expect("gradients");
+        adam.step().expect("a step");
+        profiler.step();
+    }
+    profiler.stop().expect("a profile")
+}
+
+#[test]
+fn a_profiles_page_says_what_the_profile_says() {
+    let Some((browser, _alone)) = browser() else { return };
+    with_context(&Context::new(), || {
+        let (profile, page) = (profiled(), file("profile.html"));
+        profile.write_html(&page).expect("a page");
+        browser.visit(&page);
+        assert_eq!(total(&browser, "runs"), profile.kernels().count() as f64);
+        let measured: f64 = profile.kernels().map(|run| run.time.as_secs_f64()).sum();
+        let predicted: f64 =
+            profile.kernels().filter_map(|run| Some(run.kernel.predicted?.time.as_secs_f64())).sum();
+        for (name, value) in
+            [("measured", measured), ("predicted", predicted), ("ratio", measured / predicted)]
+        {
+            let shown = total(&browser, name);
+            assert!((shown - value).abs() < 1e-3 * value, "{name}: {shown}, {value}");
+        }
+        browser.click(".graph .box[data-kind=kernel] .back");
+        let panel = browser.text("return document.querySelector('#detail').innerText");
+        assert!(panel.contains("mean of 2 runs") && panel.contains("measured / predicted"), "{panel}");
+        picture(&browser, "profile.png");
+
+        browser.click("[data-tab=Timeline]");
+        let tracks = browser.text("return document.querySelector('[data-view=Timeline] .chart').textContent");
+        for name in ["cpu: kernels", "cpu: predicted", "host: ", "time", "step 2"] {
+            assert!(tracks.contains(name), "{name} in {tracks}");
+        }
+        picture(&browser, "timeline.png");
+        profile_shows_memory(&browser, &profile);
+        assert_quiet(&browser);
+    });
+}
+
+/// Parameters and state that were there before, and what the steps took: each activation by itself.
+fn profile_shows_memory(browser: &Browser, profile: &Profile) {
+    browser.click("[data-tab=Memory]");
+    let count = |kind: &str| {
+        browser.number(&format!(
+            "return document.querySelectorAll('.chart .block[fill=\"var(--{kind})\"]').length"
+        ))
+    };
+    for kind in ["parameter", "optimizer", "gradient", "activation", "arena"] {
+        assert!(count(kind) > 0.0, "{kind}");
+    }
+    let labeled = browser.number(
+        "return NOW.profile.memory.blocks.filter(block => block.kind === 'activation' && block.label.startsWith('net/')).length",
+    );
+    assert!(labeled > 0.0, "no activation has the label of its layer");
+    let most = profile.memory_events().map(|event| event.in_use).max().unwrap_or(0);
+    let shown =
+        browser.number("return Number(document.querySelector('[data-view=Memory] .note').dataset.most)");
+    assert_eq!(shown, most as f64);
+    picture(browser, "profile_memory.png");
 }

@@ -26,7 +26,7 @@ pub(super) struct GraphData<'a> {
     pub nodes: Vec<Object>,
     /// From, to, bytes.
     edges: Vec<(usize, usize, u64)>,
-    /// By the address of the run and the step: the node.
+    /// By the address of the plan and the step: the node.
     pub node_of: HashMap<(usize, usize), usize>,
 }
 
@@ -72,7 +72,7 @@ impl<'a> GraphData<'a> {
             let Some(node) = self.node(run, number, place) else { continue };
             self.read(graph, step, &writers);
             let reads = self.reads(run, step, &writers);
-            self.node_of.insert((Arc::as_ptr(run) as usize, number), self.nodes.len());
+            self.node_of.entry((Arc::as_ptr(&run.plan) as usize, number)).or_insert(self.nodes.len());
             writers.extend(step.outputs.iter().map(|&output| (output, vec![self.nodes.len()])));
             let node = node.value("reads", reads).value("step", number);
             self.nodes.push(node.value("group", optional(place.group)));

@@ -79,7 +79,10 @@ fn inputs(run: &ObservedRun) -> Vec<Block> {
         device: input.ty.device,
         kind: input_kind(run, number),
         value: None,
-        name: input_name(run, number),
+        name: match input_kind(run, number) {
+            BlockKind::Optimizer => "state of the optimizer".into(),
+            _ => input_name(run, number),
+        },
         bytes: input.bytes,
         steps: (0, last_step(run)),
         offset: None,
@@ -91,11 +94,12 @@ fn inputs(run: &ObservedRun) -> Vec<Block> {
 /// What is in the memory of an input.
 fn input_name(run: &ObservedRun, first: usize) -> String {
     let inside = || run.inputs.iter().filter(|input| input.first_with == first);
-    match (inside().count(), inside().all(|input| input.is_parameter)) {
-        (1, true) => "a parameter".into(),
-        (1, false) => run.inputs[first].call.name.text().unwrap_or("data").into(),
-        (count, true) => format!("{count} parameters, packed"),
-        (count, false) => format!("{count} tensors in one block"),
+    let parameters = inside().filter(|input| input.is_parameter).count();
+    match (inside().count(), parameters) {
+        (1, 1) => "a parameter".into(),
+        (_, 1..) => format!("{parameters} parameters, packed"),
+        (1, 0) => run.inputs[first].call.name.text().unwrap_or("data").into(),
+        (count, 0) => format!("{count} tensors in one block"),
     }
 }
 

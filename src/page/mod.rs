@@ -8,6 +8,8 @@
 mod graph;
 mod memory;
 mod plan;
+mod profile;
+mod profile_memory;
 mod texts;
 
 use crate::profile::json::{Object, list};
@@ -21,7 +23,9 @@ const SCRIPTS: &[&str] = &[
     include_str!("web/detail.js"),
     include_str!("web/layout.js"),
     include_str!("web/graph.js"),
+    include_str!("web/chart.js"),
     include_str!("web/memory.js"),
+    include_str!("web/timeline.js"),
     include_str!("web/table.js"),
     include_str!("web/main.js"),
 ];

@@ -1,5 +1,6 @@
 //! The page of a plan.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -69,17 +70,17 @@ fn peaks(devices: impl Iterator<Item = Device>) -> Peaks {
     found
 }
 
-/// A plan as JSON, and which nodes are of which steps.
+/// A plan as JSON, which nodes are of which steps, and how many nodes there are.
 pub(super) fn json<'a>(
     run: &Arc<ObservedRun>,
     texts: &'a mut Texts,
     peaks: &'a Peaks,
-) -> (Object, std::collections::HashMap<(usize, usize), usize>) {
+) -> (Object, HashMap<(usize, usize), usize>, usize) {
     let schedule = &run.plan.schedule;
     let data = GraphData::of(run, texts, peaks);
-    let (edges, nodes, node_of) =
-        (data.edges(), list(data.nodes.iter().map(Object::text_so_far)), data.node_of);
-    let address = Arc::as_ptr(run) as usize;
+    let (edges, nodes) = (data.edges(), list(data.nodes.iter().map(Object::text_so_far)));
+    let (count, node_of) = (data.nodes.len(), data.node_of);
+    let address = Arc::as_ptr(&run.plan) as usize;
     let steps = (0..schedule.steps.len()).map(|step| optional(node_of.get(&(address, step))));
     let object = Object::new()
         .value("nodes", nodes)
@@ -93,7 +94,7 @@ pub(super) fn json<'a>(
             })),
         )
         .value("blocks", memory::json(run, texts));
-    (object, node_of)
+    (object, node_of, count)
 }
 
 /// The plan's parameters.

@@ -1,9 +1,11 @@
 //! What a profile holds: kernels, transfers, what the host did, memory.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::{Device, Shape, Span};
+use crate::plan::observe::ObservedRun;
 use crate::plan::roofline::Bottleneck;
 
 pub use crate::runtime::trace::Activity;
@@ -40,6 +42,20 @@ pub struct KernelEvent {
     pub end: Duration,
     /// How long the device worked in between.
     pub time: Duration,
+    pub(crate) launched_by: LaunchedBy,
+}
+
+/// The run of a plan that launched a kernel, and with which step.
+#[derive(Clone)]
+pub(crate) struct LaunchedBy {
+    pub run: Arc<ObservedRun>,
+    pub step: usize,
+}
+
+impl fmt::Debug for LaunchedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}", self.step)
+    }
 }
 
 /// What is known of a kernel.

@@ -8,7 +8,7 @@ use crate::base::{Device, Direction, Region};
 use crate::plan::observe::{ObservedKernel, ObservedRun};
 use crate::plan::roofline::{PeakThroughput, roof};
 use crate::profile::event::{
-    Activity, Event, HostEvent, KernelEvent, KernelInfo, MemoryEvent, OperationInfo, Prediction,
+    Activity, Event, HostEvent, KernelEvent, KernelInfo, LaunchedBy, MemoryEvent, OperationInfo, Prediction,
     TransferEvent,
 };
 use crate::runtime::trace::{DeviceRecord, HostRecord, LaunchRecord, MemoryRecord, Record};
@@ -98,6 +98,7 @@ impl Window<'_> {
             start: self.at(start),
             end: self.at(end),
             time: Duration::from_nanos(time),
+            launched_by: LaunchedBy { run, step: launch.step },
         })
     }
 

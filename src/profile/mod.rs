@@ -24,7 +24,7 @@
 
 mod averages;
 mod chrome;
-mod event;
+pub(crate) mod event;
 mod host;
 pub(crate) mod json;
 mod label;

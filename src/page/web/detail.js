@@ -70,7 +70,7 @@ function showDetail(node) {
     ]),
     h("h3", {}, "Your line"), ...[userSource(lineOf(node))].flat(),
     ...isKernel ? [h("h3", {}, "Operations inside"), h("ul", {}, operationRows(node))] : [],
-    h("h3", {}, "Reads"), h("ul", {}, readRows(node)),
+    ...node.reads.length ? [h("h3", {}, "Reads"), h("ul", {}, readRows(node))] : [],
     ...readers.length ? [h("h3", {}, "Read by"), h("ul", {}, readers.map(reader => h("li", {}, nodeLink(reader))))] : [],
     ...isKernel ? [h("h3", {}, "Text"), ...texts(node)] : [],
   );

@@ -27,6 +27,7 @@ const grouped = number => Math.round(number).toLocaleString("en-US");
 function seconds(number) {
   if (number === null || number === undefined) return "\u2013";
   const size = Math.abs(number);
+  if (size === 0) return "0" + SPACE + "s";
   if (size >= 1) return digits(number) + SPACE + "s";
   if (size >= 1e-3) return digits(number * 1e3) + SPACE + "ms";
   if (size >= 1e-6) return digits(number * 1e6) + SPACE + "µs";

@@ -40,10 +40,10 @@ class GraphView {
 
   box(node, most, change) {
     const line = (row, y, text, kind, x = 14) => s("text", { x, y: y + row * BOX.line, class: kind }, text);
-    const { predicted, measured } = facts(node);
+    const ratio = node.measured !== null && node.predicted ? ` (${times(node.measured / node.predicted)})` : "";
+    const time = node.measured !== null ? seconds(node.measured) + ratio : node.predicted === null ? null : seconds(node.predicted);
     const moved = node.kind === "transfer" ? `${node.from} → ${node.device}` : bytes(node.moved);
-    const sub = [node.shape, node.launches > 1 ? `× ${grouped(node.launches)}` : null, moved,
-      measured ?? predicted?.replace("predicted ", "")].filter(Boolean).join(" · ");
+    const sub = [node.shape, node.launches > 1 ? `× ${grouped(node.launches)}` : null, moved, time].filter(Boolean).join(" · ");
     const inside = node.operations ?? [];
     const shown = inside.length > BOX.operations ? inside.slice(-BOX.operations) : inside;
     const rows = inside.length > shown.length ? [`… ${inside.length - shown.length} more before`] : [];

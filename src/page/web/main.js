@@ -1,8 +1,10 @@
 // Puts the page together.
 
 const TOTALS = [
+  ["span", "wall time", seconds], ["runs", "kernel runs", grouped], ["measured", "in kernels", seconds],
   ["kernels", "kernels", grouped], ["launches", "launches", grouped], ["loaded", "read", bytes], ["stored", "written", bytes],
-  ["flops", "FLOP", count], ["transferred", "between devices", bytes], ["peak", "planned peak", bytes], ["predicted", "predicted, at least", seconds],
+  ["flops", "FLOP", count], ["transferred", "between devices", bytes], ["peak", "planned peak", bytes], ["moved", "moved", bytes],
+  ["predicted", "predicted, at least", seconds], ["ratio", "measured / predicted", value => value === null ? "–" : times(value)],
 ];
 
 function showTotals() {
@@ -13,25 +15,53 @@ function showTotals() {
   }));
 }
 
+/** The graph of one plan of a side; where there are several, a list to choose from. */
+function graphPane(side, number, panes) {
+  const holder = h("div", { class: "holder" });
+  const title = SIDES.length > 1 ? (number ? "After" : "Before") : "";
+  const plans = [...side.plans].sort((a, b) => weightOf(b) - weightOf(a));
+  const name = plan => `${grouped(plan.nodes.length)} kernels and transfers`
+    + (side.profile ? `, ${seconds(weightOf(plan))} in all` : "");
+  const pane = { view: null };
+  const choose = plan => {
+    if (pane.view?.plan === plan) return;
+    holder.replaceChildren();
+    pane.views ??= new Map();
+    if (!pane.views.has(plan)) pane.views.set(plan, new GraphView(holder, plan));
+    pane.view = pane.views.get(plan);
+    holder.replaceChildren(pane.view.svg);
+    pane.view.shown();
+  };
+  const list = h("select", { "aria-label": "plan", onchange: event => choose(plans[event.target.value]) },
+    plans.map((plan, at) => h("option", { value: at }, `Plan ${at + 1}: ${name(plan)}`)));
+  const head = title || plans.length > 1 ? h("h4", {}, title, " ", plans.length > 1 ? list : "") : null;
+  panes.append(h("div", { class: "pane" }, head, holder));
+  on("select", node => {
+    if (node.side !== side || !side.plans.includes(node.plan)) return;
+    list.value = plans.indexOf(node.plan);
+    choose(node.plan);
+    pane.view.select(node);
+  });
+  pane.begin = () => choose(pane.view?.plan ?? plans[0]);
+  return pane;
+}
+
+const weightOf = plan => plan.nodes.reduce((sum, node) => sum + (node.total ?? 0), 0);
+
 function graphView(parent, tools) {
   const panes = h("div", { class: "panes" });
   parent.append(panes);
-  const views = SIDES.flatMap((side, number) => side.plans.map((plan, at) => {
-    const pane = h("div", { class: "pane" });
-    if (SIDES.length > 1 || side.plans.length > 1) {
-      pane.append(h("h4", {}, SIDES.length > 1 ? (number ? "After" : "Before") : `Plan ${at + 1}`));
-    }
-    panes.append(pane);
-    return new GraphView(pane, plan);
-  }));
-  const each = act => () => views.forEach(view => act(view.viewport));
+  const all = SIDES.filter(side => side.plans.length).map((side, number) => graphPane(side, number, panes));
+  const each = act => () => all.forEach(pane => act(pane.view.viewport));
   const used = ROLES.filter(([role]) => SIDES.some(side => side.nodes.some(node => node.role === role)));
   tools.append(button("Fit", each(port => port.fit()), { id: "fit" }), button("+", each(port => port.zoom(1.25)), { "aria-label": "zoom in" }),
     button("−", each(port => port.zoom(0.8)), { "aria-label": "zoom out" }), legend(used.map(([, color, name]) => [color, name])));
-  return () => views.forEach(view => view.shown());
+  return () => all.forEach(pane => pane.begin());
 }
 
-const VIEWS = [["Graph", graphView], ["Memory", memoryView], ["Kernels", tableView]];
+const VIEWS = [
+  ["Graph", graphView], ...NOW.profile ? [["Timeline", timelineView]] : [], ["Memory", memoryView], ["Kernels", tableView],
+];
 
 function showTabs() {
   const tabs = VIEWS.map(([name, build]) => {

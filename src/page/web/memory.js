@@ -1,98 +1,18 @@
-// Memory over the steps of a plan: who is where, from when to when.
+// Memory over the steps of a plan, or over time: who is where, from when to when.
 
-/** A drawing with axes: bytes upwards, `x` to the right, which can be zoomed into. */
-class Chart {
-  constructor(parent, { height, end, nameX, nameY, formatX, draw }) {
-    Object.assign(this, { height, end, nameX, nameY, formatX, draw, from: 0, to: end, margin: { left: 78, right: 16, top: 18, bottom: 42 } });
-    this.svg = s("svg", { class: "chart", height, tabindex: 0, role: "img", "aria-label": `${nameY} over ${nameX}` });
-    parent.append(this.svg);
-    this.svg.addEventListener("wheel", event => this.wheel(event), { passive: false });
-    this.svg.addEventListener("pointerdown", event => this.grab(event));
-    this.svg.addEventListener("keydown", event => this.key(event));
-    new ResizeObserver(() => this.redraw()).observe(this.svg);
-  }
-
-  get width() { return this.svg.clientWidth - this.margin.left - this.margin.right; }
-  x(at) { return this.margin.left + (at - this.from) / (this.to - this.from) * this.width; }
-  at(clientX) {
-    const x = clientX - this.svg.getBoundingClientRect().left - this.margin.left;
-    return this.from + x / this.width * (this.to - this.from);
-  }
-  y(bytes) { return this.height - this.margin.bottom - bytes / this.top * (this.height - this.margin.top - this.margin.bottom); }
-
-  wheel(event) {
-    event.preventDefault();
-    this.zoom(Math.exp(event.deltaY * 0.0015), this.at(event.clientX));
-  }
-  zoom(factor, about = (this.from + this.to) / 2) {
-    const span = Math.min(this.end, Math.max(this.end / 1e6, (this.to - this.from) * factor));
-    const part = (about - this.from) / (this.to - this.from);
-    this.move(about - span * part, span);
-  }
-  move(from, span = this.to - this.from) {
-    this.from = Math.min(Math.max(0, from), this.end - span);
-    this.to = this.from + span;
-    this.redraw();
-  }
-  grab(event) {
-    const start = { x: event.clientX, from: this.from };
-    const move = event => this.move(start.from - (event.clientX - start.x) / this.width * (this.to - this.from));
-    const drop = () => { removeEventListener("pointermove", move); removeEventListener("pointerup", drop); };
-    addEventListener("pointermove", move);
-    addEventListener("pointerup", drop);
-  }
-  key(event) {
-    const span = this.to - this.from;
-    if (event.key === "+") this.zoom(0.8);
-    else if (event.key === "-") this.zoom(1.25);
-    else if (event.key === "0") this.move(0, this.end);
-    else if (event.key === "ArrowLeft") this.move(this.from - span / 10);
-    else if (event.key === "ArrowRight") this.move(this.from + span / 10);
-    else return;
-    event.preventDefault();
-  }
-
-  axes() {
-    const { left, right, top, bottom } = this.margin, base = this.height - bottom, edge = this.svg.clientWidth - right;
-    const rows = this.top ? ticks(0, this.top, 6, 2).map(value => [
-      s("line", { class: "grid", x1: left, x2: edge, y1: this.y(value), y2: this.y(value) }),
-      s("text", { x: left - 8, y: this.y(value) + 4, "text-anchor": "end" }, bytes(value)),
-    ]) : [];
-    const columns = ticks(this.from, this.to, Math.max(2, this.width / 110)).map(value =>
-      s("text", { x: this.x(value), y: base + 18, "text-anchor": "middle" }, this.formatX(value)));
-    return s("g", { class: "axis" }, rows, columns, s("line", { x1: left, x2: edge, y1: base, y2: base }),
-      s("text", { class: "axis-name", x: (left + edge) / 2, y: this.height - 6, "text-anchor": "middle" }, this.nameX),
-      s("text", { class: "axis-name", x: left, y: top - 6, "text-anchor": "end" }, this.nameY));
-  }
-
-  redraw() {
-    if (this.width > 0) this.svg.replaceChildren(...this.draw(this));
-  }
-
-  /** A part of the drawing that stays between the axes. */
-  clipped(children) {
-    const { left, top } = this.margin, id = `clip-${Chart.clips = (Chart.clips ?? 0) + 1}`;
-    const rect = s("rect", { x: left, y: top, width: this.width, height: this.height - this.margin.bottom - top });
-    return s("g", {}, s("clipPath", { id }, rect), s("g", { "clip-path": `url(#${id})` }, children));
-  }
-}
-
-/** The memory of a plan on one device. */
-class PlanMemory {
-  constructor(parent, plan, side, { device, blocks, peak, arena }) {
-    Object.assign(this, { plan, side, device, peak, arena, cursor: null });
-    this.blocks = place(blocks);
-    const steps = Math.max(1, plan.steps.length);
-    this.cursor = busiest(this.blocks, steps);
-    const used = KINDS.filter(([kind]) => blocks.some(block => block.kind === kind));
-    this.note = h("p", {});
+/** The memory of one device. `blocks` have `from`, `to` and `y`; the cursor lists what is there at a moment. */
+class MemoryChart {
+  constructor(parent, given) {
+    Object.assign(this, given);
+    this.cursor = this.busiest = busiest(this.blocks);
+    const used = KINDS.filter(([kind]) => this.blocks.some(block => block.kind === kind));
+    this.note = h("p", { class: "note", "data-most": this.most });
     this.list = h("div", {});
-    parent.append(h("h2", {}, `Memory of ${device}`), this.note, legend(used));
+    parent.append(h("h2", {}, this.title), this.note, legend(used));
     this.chart = new Chart(parent, {
-      height: 380, end: steps, nameX: "step of the plan", nameY: "bytes", formatX: at => Number.isInteger(at) ? grouped(at) : "",
-      draw: chart => this.draw(chart),
+      height: 380, end: this.end, nameX: this.nameX, nameY: "bytes", formatX: this.formatX, draw: chart => this.draw(chart),
     });
-    this.chart.svg.addEventListener("click", event => this.point(Math.floor(this.chart.at(event.clientX))));
+    this.chart.svg.addEventListener("click", event => this.point(this.round(this.chart.at(event.clientX))));
     parent.append(this.list);
     this.point(this.cursor);
     on("search", words => { this.words = words; this.chart.redraw(); });
@@ -100,47 +20,41 @@ class PlanMemory {
 
   draw(chart) {
     chart.top = Math.max(this.peak, 1) * 1.04;
-    const rects = this.blocks.filter(block => block.last + 1 >= chart.from && block.first <= chart.to).map(block => this.rect(chart, block));
-    const peak = s("line", { class: "peak", x1: chart.margin.left, x2: chart.margin.left + chart.width, y1: chart.y(this.peak), y2: chart.y(this.peak),
-      ...tipped(() => ["planned peak", bytes(this.peak)]) });
-    const x = chart.x(this.cursor + 0.5);
+    const seen = this.blocks.filter(block => block.to >= chart.from && block.from <= chart.to);
+    const [left, right, y, x] = [chart.margin.left, chart.margin.left + chart.width, chart.y(this.peak), chart.x(this.cursor + this.half)];
+    const peak = s("line", { class: "peak", x1: left, x2: right, y1: y, y2: y, ...tipped(() => [this.peakName, bytes(this.peak)]) });
     const cursor = s("line", { class: "cursor", x1: x, x2: x, y1: chart.margin.top, y2: chart.height - chart.margin.bottom });
-    return [chart.axes(), chart.clipped([...rects, cursor, peak])];
+    return [chart.axes(), chart.clipped([seen.map(block => this.rect(chart, block)), cursor, peak])];
   }
 
   rect(chart, block) {
-    const [x, right] = [chart.x(block.first), chart.x(block.last + 1)];
+    const [x, right] = [chart.x(block.from), chart.x(block.to)];
     const height = Math.max(0.5, chart.y(0) - chart.y(block.bytes));
-    const found = this.words?.length && this.words.every(word => blockWords(block, this.side).includes(word));
+    const searched = this.words?.length > 0;
+    const found = searched && this.words.every(word => blockWords(block, this.side).includes(word));
     return s("rect", {
-      class: found ? "block match" : "block", x, width: Math.max(1, right - x), y: chart.y(block.y + block.bytes), height,
-      fill: `var(--${block.kind})`, opacity: this.words?.length && !found ? 0.2 : 1,
-      "data-block": block.name, onclick: () => this.maker(block), ...tipped(() => this.tip(block)),
+      class: ["block", block.kind === "arena" ? "arena" : null, found ? "match" : null].filter(Boolean).join(" "),
+      x, width: Math.max(1, right - x), y: chart.y(block.y + block.bytes), height,
+      fill: `var(--${block.kind})`, opacity: searched && !found ? 0.15 : null,
+      "data-block": block.name, onclick: () => block.node && tell("select", block.node), ...tipped(() => this.tip(block)),
     });
-  }
-
-  /** Selects the kernel that writes a block. */
-  maker(block) {
-    const node = block.whole ? undefined : this.plan.nodes[this.plan.steps[block.first]];
-    if (node) tell("select", node);
   }
 
   tip(block) {
     return [`${block.name} ${block.type}`, `${kindName(block.kind)}, ${bytes(block.bytes)}`, block.label && `label: ${block.label}`,
-      block.whole ? "the whole plan" : `steps ${grouped(block.first)} to ${grouped(block.last)} of ${grouped(this.plan.steps.length)}`,
-      block.line === null ? null : this.side.lines[block.line].at];
+      this.duration(block), block.line === null ? null : this.side.lines[block.line].at];
   }
 
-  /** Lists what is in memory at a step. */
-  point(step) {
-    this.cursor = Math.min(Math.max(0, step), Math.max(0, this.plan.steps.length - 1));
-    const alive = this.blocks.filter(block => block.first <= this.cursor && block.last >= this.cursor);
-    const sum = alive.reduce((sum, block) => sum + block.bytes, 0);
-    const node = this.plan.nodes[this.plan.steps[this.cursor]];
-    const most = busiest(this.blocks, this.plan.steps.length) === this.cursor ? ", the most of any step" : "";
-    this.note.replaceChildren(`Planned peak ${bytes(this.peak)} (dashed). At step ${grouped(this.cursor)}${node ? ` (${node.name})` : ""}: `
-      + `${bytes(sum)} in ${grouped(alive.length)} blocks${most}. Select a step in the chart for another.`);
-    this.list.replaceChildren(blockTable(groupBlocks(alive), sum, this.side));
+  /** Lists what is in memory at a moment. */
+  point(at) {
+    this.cursor = Math.min(Math.max(0, at), this.end);
+    const alive = this.blocks.filter(block => block.from <= this.cursor && block.to > this.cursor);
+    const held = alive.filter(block => block.kind !== "arena");
+    const sum = held.reduce((sum, block) => sum + block.bytes, 0);
+    const most = this.busiest === this.cursor ? ", the most at any moment" : "";
+    this.note.replaceChildren(`${this.peakName} ${bytes(this.peak)} (dashed). ${this.moment(this.cursor)}: ${bytes(sum)} in `
+      + `${grouped(held.length)} blocks${most}. Select another moment in the chart.`);
+    this.list.replaceChildren(blockTable(groupBlocks(held), sum, this.side));
     this.chart?.redraw();
   }
 }
@@ -148,15 +62,32 @@ class PlanMemory {
 const blockWords = (block, side) =>
   [block.name, kindName(block.kind), block.label, block.line === null ? "" : side.lines[block.line].at].join("\n").toLowerCase();
 
+/** The memory of a plan on one device, over its steps. */
+function planMemory(parent, plan, side, { device, blocks, peak }) {
+  const steps = Math.max(1, plan.steps.length);
+  const nodeAt = step => plan.nodes[plan.steps[step]];
+  for (const block of blocks) {
+    block.from = block.first;
+    block.to = block.last + 1;
+    block.whole = block.first === 0 && block.to === steps;
+    block.node = block.whole ? undefined : nodeAt(block.first);
+  }
+  return new MemoryChart(parent, {
+    title: `Memory of ${device}`, side, blocks: place(blocks), peak, most: peak, peakName: "Planned peak", end: steps, half: 0.5,
+    nameX: "step of the plan", formatX: at => Number.isInteger(at) ? grouped(at) : "", round: at => Math.min(steps - 1, Math.floor(at)),
+    moment: step => `At step ${grouped(step)}${nodeAt(step) ? ` (${nodeAt(step).name})` : ""}`,
+    duration: block => block.whole ? "the whole plan" : `from step ${grouped(block.first)} to ${grouped(block.last)} of ${grouped(steps)}`,
+  });
+}
+
 /** Puts what stays at the bottom, and intermediates above where the planner put them. */
 function place(blocks) {
   const order = KINDS.map(([kind]) => kind);
   const whole = blocks.filter(block => block.offset === null)
-    .sort((a, b) => a.first - b.first || order.indexOf(a.kind) - order.indexOf(b.kind) || b.bytes - a.bytes);
+    .sort((a, b) => a.from - b.from || order.indexOf(a.kind) - order.indexOf(b.kind) || b.bytes - a.bytes);
   let y = 0;
   for (const block of whole) {
     block.y = y;
-    block.whole = block.first === 0 && block.kind !== "activation";
     y += block.bytes;
   }
   const inside = blocks.filter(block => block.offset !== null);
@@ -164,20 +95,53 @@ function place(blocks) {
   return [...whole, ...inside];
 }
 
-/** The step at which most is in memory. */
-function busiest(blocks, steps) {
-  const change = new Array(steps + 1).fill(0);
-  for (const block of blocks) {
-    change[block.first] += block.bytes;
-    change[block.last + 1] -= block.bytes;
+/** The memory of a profile on one device, over time. */
+function profileMemory(parent, side, device) {
+  const { profile } = side, end = profile.span;
+  const before = profile.memory.before.find(one => one.device === device);
+  const parts = before.parts.filter(part => part.device === device);
+  const known = parts.reduce((sum, part) => sum + part.bytes, 0) <= before.bytes ? parts : [];
+  const timed = profile.memory.blocks.map(block => ({ ...block, from: block.start, to: block.end }));
+  timed.forEach(block => { block.above = block.parent === undefined ? null : timed[block.parent]; });
+  const own = timed.filter(block => block.device === device);
+  const sum = blocks => blocks.reduce((sum, block) => sum + block.bytes, 0);
+  const rest = before.bytes - sum(known) - sum(own.filter(block => block.old));
+  const stays = known.map(part => ({ ...part, from: 0, to: end * 2, stays: true }));
+  if (rest > 0) {
+    stays.push({ device, kind: "other", name: "in use before the profile", type: "", label: "", line: null, bytes: rest, from: 0, to: end * 2, stays: true });
   }
-  let best = 0, now = 0, most = -1;
-  change.slice(0, steps).forEach((bytes, step) => {
-    now += bytes;
-    if (now > most) [best, most] = [step, now];
+  const blocks = [...stays, ...own];
+  stack(blocks);
+  return new MemoryChart(parent, {
+    title: `Memory of ${device}`, side, blocks, peak: Math.max(...blocks.map(block => block.y + block.bytes)), most: most(blocks),
+    peakName: "Most in use", end, half: 0, nameX: "time", formatX: seconds, round: at => at, moment: at => `At ${seconds(at)}`,
+    duration: block => block.stays ? "there all the time" : `from ${seconds(block.from)} to ${seconds(block.to)}, for ${seconds(block.to - block.from)}`,
   });
-  return best;
 }
+
+/** Gives each block the lowest place that is free as long as it is there; what is inside another, its place there. */
+function stack(blocks) {
+  let live = [];
+  const outer = blocks.filter(block => !block.above).sort((a, b) => a.from - b.from || b.to - a.to);
+  for (const block of outer) {
+    live = live.filter(other => other.to > block.from);
+    let y = 0, at = 0;
+    for (; at < live.length && y + block.bytes > live[at].y; at++) y = Math.max(y, live[at].y + live[at].bytes);
+    block.y = y;
+    live.splice(at, 0, block);
+  }
+  blocks.filter(block => block.above).forEach(block => { block.y = block.above.y + block.offset; });
+}
+
+/** The moments at which what is in memory changes, with how much there is then; blocks within others do not count twice. */
+function levels(blocks) {
+  const changes = blocks.filter(block => block.kind !== "arena").flatMap(block => [[block.from, block.bytes], [block.to, -block.bytes]]);
+  changes.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  let now = 0;
+  return changes.map(([at, change]) => [at, now += change]);
+}
+const busiest = blocks => levels(blocks).reduce((best, level) => level[1] > best[1] ? level : best, [0, -1])[0];
+const most = blocks => Math.max(0, ...levels(blocks.filter(block => !block.above).map(block => ({ ...block, kind: "" }))).map(level => level[1]));
 
 /** Equal blocks in one row. */
 function groupBlocks(blocks) {
@@ -201,6 +165,13 @@ function memoryView(parent) {
   parent.classList.add("chart-view");
   SIDES.forEach((side, number) => {
     if (SIDES.length > 1) parent.append(h("h2", {}, number ? "After" : "Before"));
-    side.plans.forEach(plan => peaks(plan).forEach(device => new PlanMemory(parent, plan, side, device)));
+    if (side.profile) {
+      const { before } = side.profile.memory;
+      before.forEach(({ device }) => profileMemory(parent, side, device));
+      if (!before.length) parent.append(h("p", { class: "muted" }, "Memory was not profiled over time: Profiler::profile_memory(true) does. "
+        + "Below is what the plan that took longest needs."));
+      if (before.length) return;
+    }
+    peaks(mainPlan(side)).forEach(device => planMemory(parent, mainPlan(side), side, device));
   });
 }

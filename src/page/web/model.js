@@ -8,7 +8,7 @@ const ROLES = [
 ];
 const KINDS = [
   ["parameter", "parameter"], ["optimizer", "optimizer state"], ["gradient", "gradient"], ["activation", "activation"],
-  ["result", "result"], ["input", "input"], ["scratch", "scratch"],
+  ["result", "result"], ["input", "input"], ["scratch", "scratch"], ["other", "other"], ["arena", "intermediates, not used"],
 ];
 const roleColor = role => ROLES.find(([name]) => name === role)[1];
 const kindName = kind => KINDS.find(([name]) => name === kind)[1];
@@ -17,17 +17,52 @@ const kindName = kind => KINDS.find(([name]) => name === kind)[1];
 function prepare(side, number) {
   side.number = number;
   side.nodes = side.plans.flatMap((plan, at) => plan.nodes.map((node, index) =>
-    Object.assign(node, { side, plan, index, id: `${number}-${at}-${index}` })));
+    Object.assign(node, { side, plan, index, id: `${number}-${at}-${index}`, measured: null, runs: [] })));
+  if (side.profile) measure(side);
   for (const node of side.nodes) {
     const lines = [node.line, ...(node.lines ?? [])].map(line => side.lines[line].at);
     const inside = (node.operations ?? []).flatMap(one => [one.name, one.label]);
     node.moved = (node.kind === "transfer" ? node.bytes : node.loaded + node.stored) * node.launches;
     node.words = [node.name, node.label, node.device, ...inside, ...lines].join("\n").toLowerCase();
-    node.measured = null;
-    node.runs = [];
   }
-  side.totals = totals(side);
+  side.totals = side.profile ? profileTotals(side) : totals(side);
   return side;
+}
+
+/** Gives nodes their runs, and the mean time of a plan's run. */
+function measure(side) {
+  side.nodes.forEach(node => { node.runs = []; });
+  side.runs = side.profile.kernels.map(([node, start, end, time, launched, launching, thread]) =>
+    ({ node: side.nodes[node], start, end, time, launched, launching, thread }));
+  side.runs.forEach(run => run.node.runs.push(run));
+  for (const node of side.nodes) {
+    const sum = node.runs.reduce((sum, run) => sum + run.time, 0);
+    node.measured = node.runs.length ? sum / node.runs.length * node.launches : null;
+    node.total = sum;
+  }
+}
+
+/** What one launch was predicted to take. */
+const predictedOnce = node => node.predicted === null ? null : node.predicted / node.launches;
+
+function profileTotals(side) {
+  const { profile, runs } = side;
+  const sum = (list, of) => list.reduce((sum, one) => sum + (of(one) ?? 0), 0);
+  const known = runs.some(run => run.node.predicted !== null);
+  const measured = sum(runs, run => run.time), predicted = known ? sum(runs, run => predictedOnce(run.node)) : null;
+  return {
+    span: profile.span, busy: sum(profile.devices, device => device.busy), runs: runs.length, measured, predicted,
+    ratio: predicted ? measured / predicted : null, transferred: sum(profile.transfers, transfer => transfer.bytes),
+    flops: sum(runs, run => run.node.flops),
+    moved: sum(runs, run => run.node.loaded + run.node.stored),
+    peak: totals(side).peak,
+  };
+}
+
+/** The plan that most of the time goes to; the largest where none ran. */
+function mainPlan(side) {
+  const weight = plan => plan.nodes.reduce((sum, node) => sum + (node.total ?? 0), 0);
+  return [...side.plans].sort((a, b) => weight(b) - weight(a) || b.nodes.length - a.nodes.length)[0];
 }
 
 function totals(side) {

@@ -2,16 +2,16 @@
 
 const COLUMNS = [
   { name: "#", of: node => node.index, show: value => grouped(value) },
-  { name: "kernel", text: true, wide: true, of: node => node.name, show: (value, node) => [swatch(roleColor(node.role)), value] },
+  { name: "kernel", text: true, of: node => node.name, show: (value, node) => [swatch(roleColor(node.role)), value] },
   { name: "shape", text: true, of: node => node.shape },
-  { name: "launches", of: node => node.launches, show: grouped },
+  { name: "launches", varies: true, of: node => node.launches, show: grouped },
   { name: "moved", of: node => node.moved, show: bytes },
   { name: "FLOP", of: node => (node.flops ?? 0) * node.launches, show: count },
   { name: "measured", of: node => node.measured, show: seconds, timed: true },
   { name: "predicted", of: node => node.predicted, show: seconds },
   { name: "ratio", of: node => node.measured === null || !node.predicted ? null : node.measured / node.predicted, show: value => value === null ? "–" : times(value), timed: true },
   { name: "bound by", text: true, of: node => node.bound ?? "", show: value => value.replace("-bound", "") },
-  { name: "device", text: true, of: node => node.device },
+  { name: "device", text: true, varies: true, of: node => node.device },
   { name: "label", text: true, of: node => node.label },
   { name: "line", text: true, of: node => lineOf(node).at, show: shortLine },
 ];
@@ -20,6 +20,7 @@ function tableView(parent) {
   parent.classList.add("table-view");
   const timed = NOW.profile !== null;
   const columns = COLUMNS.filter(column => timed || !column.timed)
+    .filter(column => !column.varies || new Set(NOW.nodes.map(column.of)).size > 1)
     .filter(column => !column.text || NOW.nodes.some(node => column.of(node) !== ""));
   let sorted = { column: columns[0], down: false };
   const body = h("tbody");
@@ -30,7 +31,7 @@ function tableView(parent) {
   const rows = new Map(NOW.nodes.map(node => [node, h("tr", {
     tabindex: 0, "data-node": node.id, onclick: () => tell("select", node),
     onkeydown: event => { if (event.key === "Enter") tell("select", node); },
-  }, columns.map(column => h("td", { class: column.wide ? "text wide" : column.text ? "text" : null }, (column.show ?? (value => value))(column.of(node), node))))]));
+  }, columns.map(column => h("td", { class: column.text ? "text" : null }, (column.show ?? (value => value))(column.of(node), node))))]));
   const heads = columns.map(column => h("th", { class: column.text ? "text" : null }, button(column.name, () => sortBy(column))));
   function order() {
     const { column, down } = sorted;

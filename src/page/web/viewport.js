@@ -85,7 +85,7 @@ class Viewport {
   reveal(x, y) {
     const [atX, atY] = [this.x + x * this.scale, this.y + y * this.scale];
     const { clientWidth: width, clientHeight: height } = this.svg;
-    if (atX > 80 && atX < width - 80 && atY > 60 && atY < height - 60) return;
+    if (atX > 0 && atX < width && atY > 0 && atY < height) return;
     this.x = width / 2 - x * this.scale;
     this.y = height / 2 - y * this.scale;
     this.apply();
