@@ -43,6 +43,7 @@ pub mod assert;
 pub mod base;
 pub mod bench;
 pub mod data;
+pub mod dist;
 pub mod grad;
 pub mod guide;
 pub mod io;
@@ -88,7 +89,7 @@ pub use optim::estimate;
 pub use plan::budget::{Budget, with_budget};
 pub use plan::context::{Context, Counters, current as context, with_context};
 pub use plan::doctor::doctor;
-pub use plan::guard::{deny_sync, deny_transfers};
+pub use plan::guard::{deny_collectives, deny_sync, deny_transfers};
 pub use plan::memory::{MemoryChange, MemoryTracker, log_memory};
 pub use plan::{FusionBlocker, PlanReport, UnsupportedPart};
 pub use render::GpuTarget;
@@ -115,6 +116,11 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/debugging.md")]
 struct Debugging;
+
+/// The programs of the page on several ranks.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/distributed.md")]
+struct Distributed;
 
 /// The program of the page on profiling.
 #[cfg(doctest)]

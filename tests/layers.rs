@@ -22,6 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["nn"],
     &["optim"],
     &["data"],
+    &["dist"],
     &["profile"],
     &["page"],
     &["assert", "bench", "guide", "opts", "prelude"],

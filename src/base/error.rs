@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kiln_simd::DType;
 use kiln_simd::dtype::UnknownDType;
 
+use crate::base::collective_error::CollectiveError;
 use crate::base::device::Device;
 use crate::base::shape::Shape;
 use crate::base::span::Span;
@@ -264,6 +265,16 @@ pub enum Error {
         /// The user's line that requested it.
         span: Span,
     },
+    /// An operation of a group of ranks where [`deny_collectives`](crate::deny_collectives) is in force.
+    #[error("meeting other ranks is denied here, and {operation} of {bytes} bytes would\n  at {span}")]
+    CollectiveDenied {
+        /// The operation.
+        operation: &'static str,
+        /// Bytes of its result.
+        bytes: u64,
+        /// The user's line that requested it.
+        span: Span,
+    },
     /// A wait for a device where [`deny_sync`](crate::deny_sync) is in force.
     #[error("waiting for a device is denied here, and {call} waits for {device}\n  at {span}")]
     SyncDenied {
@@ -314,6 +325,9 @@ pub enum Error {
         /// The user's line that made the loader.
         span: Span,
     },
+    /// An operation of a group of ranks ([`dist`](crate::dist)) that did not come about.
+    #[error("{0}")]
+    Collective(Arc<CollectiveError>),
     /// An argument of a call outside the graph.
     #[error("{call}: expected {expected}, found {found}\n  at {span}")]
     Argument {
@@ -347,11 +361,13 @@ impl Error {
             | Error::IndexOutOfRange { .. }
             | Error::WrongStep(_)
             | Error::TransferDenied { .. }
+            | Error::CollectiveDenied { .. }
             | Error::SyncDenied { .. }
             | Error::Parse { .. }
             | Error::File { .. }
             | Error::State { .. }
             | Error::Data { .. }
+            | Error::Collective(_)
             | Error::Argument { .. } => {}
         }
         self

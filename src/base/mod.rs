@@ -1,6 +1,7 @@
 //! Layer 0: the vocabulary every other layer speaks (types, shapes, devices,
 //! errors). Imports nothing from the crate.
 
+pub mod collective_error;
 pub mod config;
 pub mod cow_arc;
 pub(crate) mod depth;
@@ -25,6 +26,7 @@ pub mod tuning;
 pub mod unique_arc;
 mod wrong_step;
 
+pub use collective_error::{CollectiveError, CollectiveProblem};
 pub use cow_arc::{CowArc, Interner};
 pub use device::{Device, DeviceKind};
 pub use direction::Direction;

@@ -28,7 +28,7 @@ mod loader;
 mod mersenne_twister;
 mod order;
 mod sampler;
-mod scopes;
+pub(crate) mod scopes;
 mod worker;
 
 pub use batch::{Batch, Sample};

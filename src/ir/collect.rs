@@ -211,13 +211,17 @@ impl Collected {
     }
 
     /// Operations whose values are to be kept: whose node says so, and is held by more than the edges of this
-    /// graph. A constant is computed anew wherever it is read, at no cost.
+    /// graph or is a collective. A constant is computed anew wherever it is read, at no cost.
     pub fn kept(&self) -> Vec<Arc<Node>> {
         if self.kept.is_empty() {
             return Vec::new();
         }
         let edges = self.edges();
-        let held = |id: &&NodeId| Arc::strong_count(&self.nodes[id.index()]) > edges[id.index()] as usize + 1;
+        let is_held =
+            |id: NodeId| Arc::strong_count(&self.nodes[id.index()]) > edges[id.index()] as usize + 1;
+        // What ranks have run together none of them can run again by itself.
+        let runs_once = |id: NodeId| matches!(self.nodes[id.index()].op(), Op::Collective(_));
+        let held = |id: &&NodeId| runs_once(**id) || is_held(**id);
         let kept = self.kept.iter().filter(held).filter(|id| !self.outputs.contains(id));
         kept.filter(|&&id| !self.is_constant(id)).map(|id| self.nodes[id.index()].clone()).collect()
     }

@@ -98,9 +98,10 @@ fn rule(op: &Op, operands: &[&Type]) -> Inferred {
             Ok(Type::new(shape, DType::I64, operands[0].device))
         }
         Op::Copy(device) => Ok(operands[0].with_device(*device)),
-        Op::AllReduce(_) => {
-            Err(Mismatch::new("an operation this version runs", "all_reduce, which is reserved"))
-        }
+        Op::Collective(collective) => match operands {
+            [operand] | [operand, _] => collective.kind.infer(collective.size, operand),
+            _ => Err(Mismatch::new("1 or 2 operands", operands.len().to_string())),
+        },
         Op::After if operands[0].device != operands[1].device => {
             Err(Mismatch::new(ON_ONE_DEVICE, format!("{} and {}", operands[0].device, operands[1].device)))
         }
@@ -130,13 +131,13 @@ fn arity(op: &Op) -> Option<usize> {
         Op::Alu(op) => Some(op.arity()),
         Op::Cast(_) | Op::Bitcast(_) | Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) => Some(1),
         Op::Slice(_) | Op::Flip(_) | Op::Window(_) | Op::Unwindow(..) => Some(1),
-        Op::Reduce(..) | Op::Scan(..) | Op::Sort { .. } | Op::Copy(_) | Op::AllReduce(_) => Some(1),
+        Op::Reduce(..) | Op::Scan(..) | Op::Sort { .. } | Op::Copy(_) => Some(1),
         Op::Pad(_) | Op::Contract(_) | Op::Gather(_) | Op::After => Some(2),
         Op::Scatter(..) => Some(3),
         Op::Loop(spec, _) => Some(spec.body.params.len().saturating_sub(1)),
         Op::Composite(composite, _) => Some(composite.body.params.len()),
         Op::Pack(packing) => Some(packing.starts.len()),
-        Op::Custom(..) => None,
+        Op::Custom(..) | Op::Collective(_) => None,
     }
 }
 

@@ -188,7 +188,7 @@ fn outer_class(node: &Arc<Node>, below: &[CaptureClass]) -> CaptureClass {
         Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) | Op::Unwindow(..) => captured,
         Op::Arg(..) | Op::Leaf(_) | Op::Param(..) | Op::Reduce(..) | Op::Scan(..) => captured,
         Op::Contract(_) | Op::Gather(_) | Op::Scatter(..) | Op::Sort { .. } => captured,
-        Op::Copy(_) | Op::AllReduce(_) | Op::After | Op::Pack(_) => captured,
+        Op::Copy(_) | Op::Collective(_) | Op::After | Op::Pack(_) => captured,
         Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => captured,
     }
 }

@@ -10,6 +10,7 @@ pub mod buffer;
 pub mod built_in;
 pub mod claim;
 pub mod collect;
+pub mod collective;
 pub mod graph;
 pub mod history;
 pub mod infer;

@@ -185,7 +185,7 @@ impl Node {
         let operands = &edges.get_mut().unwrap_or_else(PoisonError::into_inner).operands;
         let below = OperandSummary::of(operands);
         *depth = below.depth;
-        let own = if let Op::Copy(_) = op { KEPT } else { 0 };
+        let own = if let Op::Copy(_) | Op::Collective(_) = op { KEPT } else { 0 };
         *marks.get_mut() = own | below.inherited(op, ty.dtype.is_float() && tracking());
         self.count();
     }

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::base::{DType, Device, Precision, Result, Scalar, Shape};
 use crate::ir::alu::AluOp;
 use crate::ir::built_in::BuiltIn;
+use crate::ir::collective::Collective;
 use crate::ir::monoid::Monoid;
 use crate::ir::node::Node;
 use crate::ir::ty::Type;
@@ -251,8 +252,9 @@ pub enum Op {
     // Placement.
     /// The operand on another device; on its own, in row-major memory.
     Copy(Device),
-    /// Reserved for data parallelism: a reduction across devices.
-    AllReduce(Monoid),
+    /// What the ranks of a group do together. A second operand is the collective that this rank runs before it, of
+    /// which nothing is read.
+    Collective(Arc<Collective>),
     /// The first operand, to be used no earlier than the second is there: what
     /// is computed from it is computed apart from what is computed from the
     /// operand itself. Recomputation starts from such. What waits for itself is
@@ -316,7 +318,7 @@ impl Op {
             Op::Scatter(..) => "scatter",
             Op::Sort { .. } => "sort",
             Op::Copy(_) => "copy",
-            Op::AllReduce(_) => "all_reduce",
+            Op::Collective(collective) => collective.kind.name(),
             Op::After => "after",
             Op::Pack(_) => "pack",
             Op::Loop(..) => "loop",
@@ -334,7 +336,7 @@ impl Op {
             Op::Cast(_) | Op::Bitcast(_) | Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) => None,
             Op::Pad(_) | Op::Slice(_) | Op::Flip(_) | Op::Window(_) | Op::Unwindow(..) => None,
             Op::Reduce(..) | Op::Scan(..) | Op::Contract(_) | Op::Gather(_) | Op::Scatter(..) => None,
-            Op::Sort { .. } | Op::Copy(_) | Op::AllReduce(_) | Op::After | Op::Pack(_) => None,
+            Op::Sort { .. } | Op::Copy(_) | Op::Collective(_) | Op::After | Op::Pack(_) => None,
             Op::Custom(..) => None,
         }
     }

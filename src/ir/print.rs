@@ -48,7 +48,7 @@ pub fn describe(op: &Op) -> String {
             format!("{axis}{}, first {count}", if *descending { ", descending" } else { "" })
         }
         Op::Copy(device) => device.to_string(),
-        Op::AllReduce(monoid) => monoid.name().into(),
+        Op::Collective(collective) => collective.kind.attributes(),
         Op::Pack(packing) => list(&packing.starts),
         Op::Loop(spec, out) => {
             let order = if spec.reverse { ", reverse" } else { "" };

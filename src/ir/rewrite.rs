@@ -206,9 +206,14 @@ impl GraphBuilder {
         match &node.op {
             Op::Const(..) | Op::Arg(..) | Op::Leaf(_) | Op::Param(..) => true,
             Op::Cast(_) => self.graph.ty(node.operands[0]).dtype != node.ty.dtype || operands(),
-            Op::Bitcast(_) | Op::Copy(_) | Op::Pack(_) | Op::Loop(..) | Op::Custom(..) => true,
+            Op::Bitcast(_)
+            | Op::Copy(_)
+            | Op::Pack(_)
+            | Op::Loop(..)
+            | Op::Custom(..)
+            | Op::Collective(_) => true,
             Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Pad(_) | Op::Slice(_) => operands(),
-            Op::Flip(_) | Op::Window(_) | Op::Gather(_) | Op::AllReduce(_) => operands(),
+            Op::Flip(_) | Op::Window(_) | Op::Gather(_) => operands(),
             Op::After => self.is_stored(node.operands[0]),
             Op::Alu(AluOp::Max | AluOp::Min | AluOp::Neg | AluOp::Abs | AluOp::Where) => operands(),
             Op::Reduce(Monoid::Max | Monoid::Min, _) | Op::Scan(Monoid::Max | Monoid::Min, _) => operands(),
@@ -266,7 +271,7 @@ impl NodeKey {
 fn words(op: &Op) -> Option<SmallVec<[u64; 8]>> {
     let axes = |axes: &[u8]| axes.iter().map(|&axis| u64::from(axis)).collect();
     Some(match op {
-        Op::Arg(..) => return None,
+        Op::Arg(..) | Op::Collective(_) => return None,
         Op::Const(value, dtype, _) => smallvec![value.to_bits(*dtype)],
         Op::Iota(..) | Op::Leaf(_) | Op::Cast(_) | Op::Bitcast(_) | Op::After => smallvec![],
         Op::Reshape(_) | Op::Expand(_) | Op::Copy(_) => smallvec![],
@@ -297,7 +302,6 @@ fn words(op: &Op) -> Option<SmallVec<[u64; 8]>> {
         Op::Sort { axis, descending, count } => {
             smallvec![u64::from(*axis), u64::from(*descending), *count as u64]
         }
-        Op::AllReduce(monoid) => smallvec![*monoid as u64],
         Op::Pack(packing) => packing.starts.iter().chain(packing.shape.iter()).map(|&n| n as u64).collect(),
         Op::Loop(spec, out) => smallvec![Arc::as_ptr(spec) as u64, u64::from(*out)],
         Op::Composite(composite, out) => smallvec![Arc::as_ptr(composite) as u64, u64::from(*out)],

@@ -84,7 +84,7 @@ fn check_param<'a>(node: &'a GraphNode, params: &mut HashMap<u32, &'a Type>) -> 
         Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) => None,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Pad(_) | Op::Slice(_) | Op::Flip(_) => None,
         Op::Window(_) | Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) | Op::Contract(_) => None,
-        Op::Gather(_) | Op::Scatter(..) | Op::Sort { .. } | Op::Copy(_) | Op::AllReduce(_) | Op::After => {
+        Op::Gather(_) | Op::Scatter(..) | Op::Sort { .. } | Op::Copy(_) | Op::Collective(_) | Op::After => {
             None
         }
         Op::Pack(_) => None,

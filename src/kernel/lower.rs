@@ -369,7 +369,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             Op::Gather(axis) => self.gather(id, usize::from(*axis), at, guard),
             Op::Scatter(..)
             | Op::Sort { .. }
-            | Op::AllReduce(_)
+            | Op::Collective(_)
             | Op::Pack(_)
             | Op::Loop(..)
             | Op::Custom(..) => Err(Blocker::Opaque(node.op.name()).into()),

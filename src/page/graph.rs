@@ -88,7 +88,7 @@ impl<'a> GraphData<'a> {
             StepAction::Launch(_) if schedule.memory.is_there_already(&schedule.graph, step) => None,
             StepAction::Launch(_) => run.kernel(number).map(|kernel| self.kernel(run, step, &kernel, place)),
             StepAction::Transfer { from } => Some(self.transfer(run, step, *from, place)),
-            StepAction::Repeat(_) => None,
+            StepAction::Collective(_) | StepAction::Repeat(_) => None,
         }
     }
 

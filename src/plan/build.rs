@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::base::{Device, DeviceKind, Result, Shape, Span};
 use crate::ir::collect::{Collected, collect_body};
+use crate::ir::collective::{Channel, CollectiveKind};
 use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, Layout, NodeId, Op};
 use crate::kernel::Workload;
@@ -92,6 +93,8 @@ pub(crate) enum CompiledStep {
     Nothing,
     /// A transfer.
     Transfer,
+    /// Something that the ranks of a group do together.
+    Collective(CollectiveKind),
     /// A repetition; its plan is among [`Plan::bodies`].
     Repeat(Arc<LoopSpec>),
 }
@@ -119,7 +122,7 @@ impl Plan {
     }
 
     /// The user's call that a value comes from which has memory of its own, arrives from another device or
-    /// is found by indices, in the graph that the plan was looked up with.
+    /// rank, or is found by indices, in the graph that the plan was looked up with.
     pub(crate) fn call(&self, collected: &Collected, id: NodeId) -> Option<UserCall> {
         let named = self.named.get_or_init(|| self.named());
         let at = named.binary_search_by_key(&id, |(id, _)| *id).ok()?;
@@ -127,10 +130,19 @@ impl Plan {
         Some(UserCall { name: node.op_name(), span: node.span() })
     }
 
+    /// The group of a collective, in the graph that the plan was looked up with.
+    pub(crate) fn channel(&self, collected: &Collected, id: NodeId) -> Option<Arc<dyn Channel>> {
+        let named = self.named.get_or_init(|| self.named());
+        let at = named.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        let op = collected.nodes[named[at].1.index()].op();
+        if let Op::Collective(collective) = op { collective.channel.clone() } else { None }
+    }
+
     fn named(&self) -> Vec<(NodeId, NodeId)> {
         let ScheduledGraph { graph, steps, memory, .. } = &self.schedule;
         let results = memory.results.iter().map(|result| result.node);
-        let arrives = |step: &&Step| matches!(step.action, StepAction::Transfer { .. });
+        let arrives =
+            |step: &&Step| matches!(step.action, StepAction::Transfer { .. } | StepAction::Collective(_));
         let arriving = steps.iter().filter(arrives).map(|step| step.outputs[0]);
         let found = (0..).map(NodeId).zip(&graph.nodes).filter(|(_, node)| uses_indices(&node.op));
         let ids = graph.outputs.iter().copied().chain(results).chain(arriving).chain(found.map(|(id, _)| id));
@@ -250,10 +262,14 @@ fn relative(layout: &Layout, shape: &Shape) -> Layout {
     Layout { offset: layout.offset - layout.lowest(shape), strides: layout.strides.clone() }
 }
 
-/// Replaces lifted scalars by arguments that carry their number.
+/// Replaces lifted scalars by arguments that carry their number, and collectives by those of any group: plans are
+/// kept.
 fn lift(graph: &mut Graph, lifted: &[bool]) {
     let mut number = 0;
     for node in &mut graph.nodes {
+        if let Op::Collective(collective) = &node.op {
+            *node = node.with_op(Op::Collective(collective.of_any_group()));
+        }
         let (Op::Const(_, dtype, device) | Op::Arg(_, dtype, device)) = node.op else { continue };
         if lifted[number] {
             *node = node.with_op(Op::Arg(crate::base::Scalar::Int(number as i64), dtype, device));
@@ -387,6 +403,7 @@ fn run_of(context: &Context, schedule: &ScheduledGraph, step: &Step) -> Result<C
     match &step.action {
         StepAction::Launch(_) if schedule.memory.is_there_already(graph, step) => Ok(CompiledStep::Nothing),
         StepAction::Transfer { .. } => Ok(CompiledStep::Transfer),
+        StepAction::Collective(kind) => Ok(CompiledStep::Collective(*kind)),
         StepAction::Repeat(spec) => Ok(CompiledStep::Repeat(spec.clone())),
         StepAction::Launch(work) => {
             let program = program(context, step.device, work)?;
@@ -405,7 +422,10 @@ fn compile_in_parallel(context: &Context, schedule: &ScheduledGraph) {
     let runs = |step: &&Step| !schedule.memory.is_there_already(&schedule.graph, step);
     let launches = schedule.steps.iter().filter(runs).filter_map(|step| match &step.action {
         StepAction::Launch(work) if suits(step.device) => Some((step.device, work)),
-        StepAction::Launch(_) | StepAction::Transfer { .. } | StepAction::Repeat(_) => None,
+        StepAction::Launch(_)
+        | StepAction::Transfer { .. }
+        | StepAction::Collective(_)
+        | StepAction::Repeat(_) => None,
     });
     let works: Vec<(Device, &Arc<Workload>)> = launches.collect::<HashSet<_>>().into_iter().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(works.len());

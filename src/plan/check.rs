@@ -31,13 +31,13 @@ pub(crate) struct Check {
 
 impl Check {
     /// Computes what a step that is about to run should give; `None` for repetitions, whose
-    /// own steps are checked, and where the interpreter fails, as at an index out of range,
+    /// own steps are checked, for what other ranks take part in, and where the interpreter fails, as at an index out of range,
     /// of which the step itself tells.
     ///
     /// # Errors
     /// Those of `read`.
     pub fn begin(graph: &Graph, step: &Step, scalars: &[u64], read: Read<'_>) -> Result<Option<Check>> {
-        if let StepAction::Repeat(_) = step.action {
+        if let StepAction::Repeat(_) | StepAction::Collective(_) = step.action {
             return Ok(None);
         }
         let mut alone = Alone { graph, scalars, made: Graph::default(), known: HashMap::new() };

@@ -61,6 +61,8 @@ pub struct Counters {
     pub bytes_between_devices: u64,
     /// Times the host waited for a device.
     pub host_waits: u64,
+    /// Operations of groups of ranks ([`dist`](crate::dist)) that plans have run.
+    pub collectives: u64,
 }
 
 /// On cache lines of their own: every realize writes some.
@@ -79,6 +81,7 @@ pub(crate) struct AtomicCounters {
     pub bytes_to_host: AtomicU64,
     pub bytes_between_devices: AtomicU64,
     pub host_waits: AtomicU64,
+    pub collectives: AtomicU64,
 }
 
 impl Counters {
@@ -164,6 +167,7 @@ impl Context {
             bytes_to_host: read(&counts.bytes_to_host),
             bytes_between_devices: read(&counts.bytes_between_devices),
             host_waits: read(&counts.host_waits),
+            collectives: read(&counts.collectives),
         }
     }
 

@@ -3,13 +3,15 @@
 
 use crate::base::scope::{Scope, Scopes};
 use crate::base::{Device, Error, Result, Span};
+use crate::ir::collective::CollectiveKind;
 use crate::plan::Plan;
 use crate::plan::build::bodies_of;
 use crate::plan::run::CallOf;
-use crate::schedule::StepAction;
+use crate::schedule::{Step, StepAction};
 
 thread_local! {
     static TRANSFERS: Scopes<()> = const { Scopes::new() };
+    static COLLECTIVES: Scopes<()> = const { Scopes::new() };
     static SYNC: Scopes<()> = const { Scopes::new() };
 }
 
@@ -23,6 +25,25 @@ pub struct Denial(#[expect(dead_code, reason = "held to be dropped")] Scope<()>)
 /// values out ([`deny_sync`] is for that) is no such transfer.
 pub fn deny_transfers<R>(body: impl FnOnce() -> R) -> R {
     let _denial = Scope::open(&TRANSFERS, ());
+    body()
+}
+
+/// Runs the closure; what would make this thread take part in an operation of a group of ranks
+/// ([`dist`](crate::dist)) meanwhile is [`Error::CollectiveDenied`], before anything has run: what one rank does
+/// alone, such as a validation, must meet no other.
+///
+/// ```
+/// use kiln::prelude::*;
+/// kiln::dist::spawn(1, |group| {
+///     let sum = group.all_reduce(&Tensor::from([1.0f32]), kiln::dist::Reduce::Sum);
+///     assert!(kiln::deny_collectives(|| sum.to_vec::<f32>()).is_err());
+///     assert_eq!(sum.to_vec::<f32>()?, [1.0]);
+///     Ok(())
+/// })?;
+/// # Ok::<(), kiln::Error>(())
+/// ```
+pub fn deny_collectives<R>(body: impl FnOnce() -> R) -> R {
+    let _denial = Scope::open(&COLLECTIVES, ());
     body()
 }
 
@@ -43,7 +64,7 @@ pub(crate) fn may_wait(call: &'static str, device: Device, span: Span) -> Result
     if SYNC.with(Scopes::is_empty) { Ok(()) } else { Err(Error::SyncDenied { call, device, span }) }
 }
 
-/// Whether this thread may make the transfers of a plan. `call` gives the
+/// Whether this thread may make the transfers of a plan, and meet other ranks as it asks. `call` gives the
 /// user's calls.
 ///
 /// # Errors
@@ -51,7 +72,14 @@ pub(crate) fn may_wait(call: &'static str, device: Device, span: Span) -> Result
 pub(crate) fn may_transfer(plan: &Plan, call: CallOf<'_>) -> Result<()> {
     let graph = &plan.schedule.graph;
     for step in &plan.schedule.steps {
-        let StepAction::Transfer { from } = step.action else { continue };
+        let from = match step.action {
+            StepAction::Collective(kind) => {
+                may_meet(plan, step, kind, call)?;
+                continue;
+            }
+            StepAction::Transfer { from } => from,
+            StepAction::Launch(_) | StepAction::Repeat(_) => continue,
+        };
         let (output, to) = (step.outputs[0], step.device);
         let (ty, span) = (graph.ty(output), call(output).map_or(graph.node(output).span, |call| call.span));
         if from.is_meta() {
@@ -65,4 +93,15 @@ pub(crate) fn may_transfer(plan: &Plan, call: CallOf<'_>) -> Result<()> {
         }
     }
     bodies_of(plan).try_for_each(|body| may_transfer(body, &|_| None))
+}
+
+/// Whether this thread may take part in a collective.
+fn may_meet(plan: &Plan, step: &Step, kind: CollectiveKind, call: CallOf<'_>) -> Result<()> {
+    let output = step.outputs[0];
+    let node = plan.schedule.graph.node(output);
+    let span = call(output).map_or(node.span, |call| call.span);
+    if !COLLECTIVES.with(Scopes::is_empty) {
+        return Err(Error::CollectiveDenied { operation: kind.name(), bytes: node.ty.bytes() as u64, span });
+    }
+    if step.device == Device::cpu() { Ok(()) } else { may_wait("a collective", step.device, span) }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::base::{DType, Device, Scalar};
 use crate::ir::collect::{Collected, collect_body};
+use crate::ir::collective::CollectiveKind;
 use crate::ir::op::WindowAxis;
 use crate::ir::{Graph, NodeId, Op, Type};
 use crate::plan::donate::LeafMemory;
@@ -284,7 +285,10 @@ impl KeyWriter {
                 self.values.fixed.push(*count as u64);
             }
             Op::Copy(device) => self.tag(22, placement(DType::Bool, *device)),
-            Op::AllReduce(monoid) => self.tag(23, *monoid as u64),
+            Op::Collective(collective) => {
+                self.tag(23, collective.size as u64);
+                self.collective(collective.kind);
+            }
             Op::After => self.tag(27, 0),
             Op::Pack(packing) => {
                 self.tag(28, (packing.starts.len() as u64) << 8 | packing.shape.rank() as u64);
@@ -310,6 +314,20 @@ impl KeyWriter {
                 self.word(Arc::as_ptr(custom).cast::<()>() as u64);
             }
         }
+    }
+
+    /// The group is no part of a key: a plan runs with that of the graph at hand.
+    fn collective(&mut self, kind: CollectiveKind) {
+        let (code, detail) = match kind {
+            CollectiveKind::AllReduce(reduce) => (0, reduce as u64),
+            CollectiveKind::ReduceScatter(reduce) => (1, reduce as u64),
+            CollectiveKind::AllGather => (2, 0),
+            CollectiveKind::AllToAll => (3, 0),
+            CollectiveKind::Broadcast { root } => (4, root as u64),
+            CollectiveKind::SumTo { root } => (5, root as u64),
+            CollectiveKind::Barrier => (6, 0),
+        };
+        self.word(detail << 3 | code);
     }
 
     fn axes(&mut self, tag: u8, axes: &[u8]) {

@@ -99,8 +99,13 @@ fn realize_closed(
 /// them. What was refused before anything ran may be let through another time, and with more memory
 /// gradients may fit.
 fn is_lost(error: &Error, is_state: bool) -> bool {
-    let refused =
-        matches!(error, Error::OverBudget { .. } | Error::TransferDenied { .. } | Error::SyncDenied { .. });
+    let refused = matches!(
+        error,
+        Error::OverBudget { .. }
+            | Error::TransferDenied { .. }
+            | Error::CollectiveDenied { .. }
+            | Error::SyncDenied { .. }
+    );
     if is_state { !refused } else { matches!(error, Error::IndexOutOfRange { .. }) }
 }
 
@@ -136,7 +141,8 @@ fn compute(target: &RealizeTarget, cells: &Cells) -> Result<()> {
         may_transfer(&plan, &call)?;
         let leaves: Vec<Leaf> = target.collected.leaves().filter_map(|leaf| leaf.value().cloned()).collect();
         let observed = ObservedRun::of(&plan, &target.collected);
-        let values = run(&context, &plan, &leaves, &scalars, &call, observed)?;
+        let channel = |id| plan.channel(&target.collected, id);
+        let values = run(&context, &plan, &leaves, &scalars, &call, &channel, observed)?;
         (plan, values)
     };
     plan.compiled(&context)?.flush()?;

@@ -20,6 +20,7 @@ use crate::plan::context::current;
 use crate::plan::fallback::fallbacks;
 use crate::plan::observe::ObservedRun;
 use crate::plan::realize::{Prepared, find_target, prepare};
+use crate::plan::run::ChannelOf;
 use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
 use crate::schedule::{Step, StepAction, TransferReason};
 
@@ -54,6 +55,8 @@ pub struct PlanReport {
     pub kernels: Vec<KernelReport>,
     /// What crosses between devices.
     pub transfers: Vec<TransferReport>,
+    /// What the ranks of a group do together, in order.
+    pub collectives: Vec<CollectiveReport>,
     /// Transfers that were written and do not happen: round trips, what the
     /// other device makes itself, what crosses already.
     pub dropped_transfers: Vec<DroppedTransfer>,
@@ -123,6 +126,24 @@ pub struct TransferReport {
     pub reason: TransferReason,
     /// How often: once, or once a trip of its repetition.
     pub times: u64,
+    /// The user's line that asked for it.
+    pub at: Span,
+}
+
+/// One operation of a group of ranks.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CollectiveReport {
+    /// The operation: `all_reduce(sum)`.
+    pub name: String,
+    /// The group's name.
+    pub group: String,
+    /// The number of ranks.
+    pub ranks: usize,
+    /// Bytes that this rank gives.
+    pub bytes: u64,
+    /// Where its data are.
+    pub device: Device,
     /// The user's line that asked for it.
     pub at: Span,
 }
@@ -250,7 +271,8 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
         built: collected.graph().clone(),
         ..Default::default()
     };
-    let origin = Origin { spans: &spans, names: &names::names(plan, collected) };
+    let channel = |id| plan.channel(collected, id);
+    let origin = Origin { spans: &spans, names: &names::names(plan, collected), channel: &channel };
     add_steps(&mut report, plan, &origin, 1);
     report.dropped_transfers = dropped_transfers(plan, collected.graph());
     report.memory = needs(&current(), plan, collected);
@@ -272,6 +294,7 @@ fn spans(plan: &Plan, collected: &Collected) -> Vec<Span> {
 struct Origin<'a> {
     spans: &'a [Span],
     names: &'a [Option<&'static str>],
+    channel: ChannelOf<'a>,
 }
 
 fn add_steps(report: &mut PlanReport, plan: &Plan, origin: &Origin<'_>, launches: u64) {
@@ -298,10 +321,22 @@ fn add_steps(report: &mut PlanReport, plan: &Plan, origin: &Origin<'_>, launches
                     at: origin.spans[output.index()],
                 });
             }
+            StepAction::Collective(kind) => {
+                let (given, output) = (graph.ty(step.inputs[0]), step.outputs[0]);
+                let channel = (origin.channel)(output);
+                report.collectives.push(CollectiveReport {
+                    name: kind.to_string(),
+                    group: channel.as_ref().map_or_else(String::new, |channel| channel.name().into()),
+                    ranks: channel.map_or(0, |channel| channel.size()),
+                    bytes: given.bytes() as u64,
+                    device: step.device,
+                    at: origin.spans[output.index()],
+                });
+            }
             StepAction::Repeat(spec) => {
                 let body = &plan.bodies[&number];
                 let lines: Vec<Span> = body.schedule.graph.nodes.iter().map(|node| node.span).collect();
-                let origin = Origin { spans: &lines, names: &vec![None; lines.len()] };
+                let origin = Origin { spans: &lines, names: &vec![None; lines.len()], channel: &|_| None };
                 add_steps(report, body, &origin, launches.saturating_mul(spec.trips as u64));
             }
         }
@@ -329,7 +364,7 @@ pub(crate) fn kernel_of(
     spans: &[Span],
     names: &[Option<&'static str>],
 ) -> KernelReport {
-    kernel_report(graph, step, work, &Origin { spans, names }, 1)
+    kernel_report(graph, step, work, &Origin { spans, names, channel: &|_| None }, 1)
 }
 
 fn kernel_report(
@@ -339,7 +374,7 @@ fn kernel_report(
     origin: &Origin<'_>,
     launches: u64,
 ) -> KernelReport {
-    let Origin { spans, names } = origin;
+    let Origin { spans, names, .. } = origin;
     // The main store comes first.
     let main = step.outputs[0];
     let shape = graph.ty(main).shape.clone();

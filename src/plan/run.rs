@@ -1,13 +1,16 @@
 //! Execution of a plan.
 
-use std::cell::{Cell, OnceCell};
+mod collective;
+mod repeat;
+
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::config::config;
 use crate::base::{Device, OpName, Result, Shape, Span};
-use crate::ir::collect::collect;
+use crate::ir::collective::Channel;
 use crate::ir::oracle::Value;
 use crate::ir::{DeviceBuffer, Layout, Leaf, NodeId, Op, Type};
 use crate::plan::build::{CompiledPlan, CompiledStep, Plan};
@@ -19,7 +22,7 @@ use crate::plan::transfer::{CHUNK, fetch, read_dense, transfer};
 use crate::runtime::label::{self, Label};
 use crate::runtime::trace::{self, LaunchClock, OpenLaunch};
 use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Launch, Program};
-use crate::schedule::{Location, Step, StepAction, result_number};
+use crate::schedule::{Location, Step, StepAction};
 
 /// What the user called, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +34,12 @@ pub(crate) struct UserCall {
 /// The user's call behind a node of the plan's graph, if there is one.
 pub(crate) type CallOf<'a> = &'a dyn Fn(NodeId) -> Option<UserCall>;
 
+/// The group of a collective of the plan's graph, of which the plan knows none.
+pub(crate) type ChannelOf<'a> = &'a dyn Fn(NodeId) -> Option<Arc<dyn Channel>>;
+
 /// Runs a plan. `leaves` are its parameters, `scalars` all its arguments' bits; `call` gives the user's
-/// calls, since a cached plan knows only those it was built for; `observed` is for whoever records the run.
+/// calls and `channel` the groups, since a cached plan knows only those it was built for; `observed` is for
+/// whoever records the run.
 /// Gives the values of the graph's outputs, in order, and the retained ones.
 ///
 /// # Errors
@@ -44,12 +51,13 @@ pub(crate) fn run(
     leaves: &[Leaf],
     scalars: &[u64],
     call: CallOf<'_>,
+    channel: ChannelOf<'_>,
     observed: Option<Arc<ObservedRun>>,
 ) -> Result<Vec<Leaf>> {
     // Before anything is allocated or overwritten, for it can fail.
     let compiled = plan.compiled(context)?;
     let mut execution = Execution::new(context, plan, compiled, leaves, scalars, call)?;
-    execution.observed = observed;
+    (execution.observed, execution.channel) = (observed, channel);
     let done = execution.steps();
     add(&context.counts.kernels_launched, execution.launched.get());
     add(&context.counts.bytes_moved, execution.moved.get());
@@ -66,6 +74,7 @@ struct Execution<'a> {
     leaves: &'a [Leaf],
     scalars: &'a [u64],
     call: CallOf<'a>,
+    channel: ChannelOf<'a>,
     results: Vec<Arc<DeviceBuffer>>,
     arenas: HashMap<Device, Arc<DeviceBuffer>>,
     /// Kernels launched, and bytes that they load and store: counted here, since all
@@ -140,6 +149,7 @@ impl<'a> Execution<'a> {
             leaves,
             scalars,
             call,
+            channel: &|_| None,
             results,
             arenas,
             launched,
@@ -217,6 +227,7 @@ impl<'a> Execution<'a> {
             }
             CompiledStep::Nothing => Ok(()),
             CompiledStep::Transfer => self.transfer(step),
+            CompiledStep::Collective(kind) => self.collective(step, *kind),
             CompiledStep::Repeat(spec) => self.repeat(step, spec, &self.plan.bodies[&number]),
         }
     }
@@ -320,7 +331,7 @@ impl<'a> Execution<'a> {
                 step.device == device && backend.replays(program.as_ref())
             }
             CompiledStep::Nothing => true,
-            CompiledStep::Transfer | CompiledStep::Repeat(_) => false,
+            CompiledStep::Transfer | CompiledStep::Collective(_) | CompiledStep::Repeat(_) => false,
         };
         steps.iter().zip(&self.compiled.runs[number..]).take_while(joins).count()
     }
@@ -330,7 +341,10 @@ impl<'a> Execution<'a> {
         let runs = &self.compiled.runs;
         let replays = runs[numbers.clone()].iter().find_map(|run| match run {
             CompiledStep::Program { replay, .. } => Some(replay),
-            CompiledStep::Nothing | CompiledStep::Transfer | CompiledStep::Repeat(_) => None,
+            CompiledStep::Nothing
+            | CompiledStep::Transfer
+            | CompiledStep::Collective(_)
+            | CompiledStep::Repeat(_) => None,
         });
         let Some(replay) = replays else { return Ok(()) };
         let steps = &self.plan.schedule.steps[numbers.clone()];
@@ -407,74 +421,6 @@ impl<'a> Execution<'a> {
         let _span = trace::transfer(from.device, Device::cpu(), bytes, line);
         fetch(self.context, &values, &to)
     }
-
-    /// Runs a loop's body once per trip. Carries are values that the body's
-    /// plan hands on; stacked values are slices at a moving offset.
-    fn repeat(&self, step: &Step, spec: &crate::ir::LoopSpec, body: &Arc<Plan>) -> Result<()> {
-        let graph = &self.plan.schedule.graph;
-        let backend = self.compiled.backend(step.device);
-        let mut carries: Vec<Leaf> = step.inputs[..spec.carries].iter().map(|&id| self.leaf(id)).collect();
-        let stacked: Vec<Leaf> =
-            step.inputs[spec.carries..spec.carries + spec.stacked].iter().map(|&id| self.leaf(id)).collect();
-        let invariants: Vec<Leaf> =
-            step.inputs[spec.carries + spec.stacked..].iter().map(|&id| self.leaf(id)).collect();
-        // As this loop has them: the plan may be another's.
-        let collected = OnceCell::new();
-        let call = |id| body.call(collected.get_or_init(|| collect(&spec.body.results).ok()).as_ref()?, id);
-        let observed = self.observed.as_ref().and_then(|_| {
-            let collected = collected.get_or_init(|| collect(&spec.body.results).ok()).as_ref()?;
-            ObservedRun::of(body, collected)
-        });
-        for trip in 0..spec.trips {
-            let slice = if spec.reverse { spec.trips - 1 - trip } else { trip };
-            let number = Arc::new(backend.upload(&(slice as i64).to_ne_bytes())?);
-            let scalar_layout = Layout { offset: 0, strides: Default::default() };
-            let mut leaves = vec![Leaf { buffer: number, layout: scalar_layout }];
-            leaves.append(&mut carries);
-            leaves.extend(stacked.iter().map(|leaf| slice_of(leaf, slice)));
-            leaves.extend(invariants.iter().cloned());
-            let mut results = run(self.context, body, &leaves, self.scalars, &call, observed.clone())?;
-            for &output in &step.outputs {
-                let result = result_number(graph, output);
-                if result >= spec.carries {
-                    self.store_slice(output, slice, &spec.body.results[result], &results[result])?;
-                }
-            }
-            results.truncate(spec.carries);
-            carries = results;
-        }
-        for &output in &step.outputs {
-            let result = result_number(graph, output);
-            if result < spec.carries {
-                self.store(output, 0, graph.ty(output), &carries[result])?;
-            }
-        }
-        Ok(())
-    }
-
-    fn store_slice(
-        &self,
-        output: NodeId,
-        slice: usize,
-        result: &crate::ir::Node,
-        value: &Leaf,
-    ) -> Result<()> {
-        self.store(output, slice * result.ty().bytes(), result.ty(), value)
-    }
-
-    /// Copies a value to somewhere inside an output's memory.
-    fn store(&self, output: NodeId, at: usize, ty: &crate::ir::Type, value: &Leaf) -> Result<()> {
-        let backend = self.compiled.backend(ty.device);
-        let to = self.binding(output);
-        let to = Binding { buffer: to.buffer, offset: to.offset + at };
-        if value.layout.is_contiguous(&ty.shape) {
-            let offset = value.layout.offset as usize * ty.dtype.size();
-            return backend.copy(Binding { buffer: &value.buffer, offset }, to, ty.bytes());
-        }
-        let dense = crate::plan::transfer::read_dense(self.context, ty, value)?;
-        let uploaded = backend.upload(&dense)?;
-        backend.copy(Binding { buffer: &uploaded, offset: 0 }, to, ty.bytes())
-    }
 }
 
 /// What a launch gave, once its record has ended.
@@ -487,12 +433,4 @@ fn ended(launch: OpenLaunch, given: Result<()>) -> Result<()> {
 fn arriving(plan: &Plan) -> HashSet<NodeId> {
     let host = |step: &&Step| matches!(step.action, StepAction::Transfer { from } if from == Device::cpu());
     plan.schedule.steps.iter().filter(host).map(|step| step.outputs[0]).collect()
-}
-
-/// Slice `n` along a leaf's leading axis.
-fn slice_of(leaf: &Leaf, n: usize) -> Leaf {
-    let mut layout = leaf.layout.clone();
-    let stride = layout.strides.remove(0);
-    layout.offset += n as i64 * stride;
-    Leaf { buffer: leaf.buffer.clone(), layout }
 }

@@ -218,6 +218,7 @@ impl Trace {
             | Activity::Launch
             | Activity::Wait
             | Activity::Transfer
+            | Activity::Collective
             | Activity::Batch => "cpu_op",
         };
         let mut args = Object::new();

@@ -114,6 +114,7 @@ fn words(activity: Activity) -> Option<&'static str> {
         Activity::Launch => Some("launch kernels"),
         Activity::Wait => Some("wait"),
         Activity::Transfer => Some("transfer"),
+        Activity::Collective => Some("collective"),
         Activity::Batch => Some("make a batch"),
     }
 }

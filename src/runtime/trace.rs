@@ -36,6 +36,8 @@ pub enum Activity {
     Wait,
     /// Moving data between devices.
     Transfer,
+    /// Meeting the other ranks of a group.
+    Collective,
     /// Making a batch in a loader.
     Batch,
 }

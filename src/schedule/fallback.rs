@@ -104,7 +104,7 @@ fn reads_all(op: &Op, slot: usize) -> bool {
         Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) => true,
         Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) | Op::Reshape(_) | Op::Permute(_) => true,
         Op::Expand(_) | Op::Flip(_) | Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) => true,
-        Op::Contract(_) | Op::Scatter(..) | Op::Sort { .. } | Op::Copy(_) | Op::AllReduce(_) => true,
+        Op::Contract(_) | Op::Scatter(..) | Op::Sort { .. } | Op::Copy(_) | Op::Collective(_) => true,
         Op::After | Op::Pack(_) | Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => true,
     }
 }

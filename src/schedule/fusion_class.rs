@@ -53,7 +53,7 @@ pub fn fusion_class(node: &GraphNode, same_device: bool) -> FusionClass {
         Op::Copy(_) if same_device => FusionClass::Pointwise,
         Op::Copy(_)
         | Op::Sort { .. }
-        | Op::AllReduce(_)
+        | Op::Collective(_)
         | Op::Loop(..)
         | Op::Composite(..)
         | Op::Custom(..) => FusionClass::Opaque,

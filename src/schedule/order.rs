@@ -8,6 +8,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use smallvec::SmallVec;
 
 use crate::base::Device;
+use crate::ir::collective::CollectiveKind;
 use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, NodeId, NodeIds, Op};
 use crate::kernel::{Kernel, KernelInterner, LoweredKernel, Sort, Workload};
@@ -27,6 +28,8 @@ pub enum StepAction {
         /// Where it comes from.
         from: Device,
     },
+    /// Takes part in what the ranks of a group do together.
+    Collective(CollectiveKind),
     /// Repeats a graph of its own.
     Repeat(Arc<LoopSpec>),
 }
@@ -55,7 +58,7 @@ impl Step {
     pub fn kernel(&self) -> Option<&Kernel> {
         match &self.action {
             StepAction::Launch(work) => work.kernel(),
-            StepAction::Transfer { .. } | StepAction::Repeat(_) => None,
+            StepAction::Transfer { .. } | StepAction::Collective(_) | StepAction::Repeat(_) => None,
         }
     }
 
@@ -69,6 +72,7 @@ impl Step {
                 Workload::Custom(custom, ..) => format!("{}{}", custom.name(), shape()),
             },
             StepAction::Transfer { from } => format!("copy {from} -> {}{}", self.device, shape()),
+            StepAction::Collective(kind) => format!("{kind}{}", shape()),
             StepAction::Repeat(spec) => format!("loop x{}", spec.trips),
         }
     }
@@ -195,6 +199,7 @@ pub(super) fn step_of(graph: &Graph, group: FusionGroup, works: &mut Works) -> S
             let from = graph.ty(node.operands[0]).device;
             StepAction::Transfer { from }
         }
+        (None, Op::Collective(collective)) => StepAction::Collective(collective.kind),
         (None, Op::Loop(spec, _)) => StepAction::Repeat(spec.clone()),
         (None, Op::Custom(custom, _)) => {
             let types = |ids: &[NodeId]| ids.iter().map(|&id| graph.ty(id).clone()).collect::<Vec<_>>();

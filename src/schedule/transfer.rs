@@ -111,7 +111,7 @@ fn moves(graph: &Graph, id: NodeId) -> bool {
         Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) | Op::Alu(_) => false,
         Op::Cast(_) | Op::Bitcast(_) | Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) => false,
         Op::Contract(_) | Op::Gather(_) | Op::Scatter(..) | Op::Sort { .. } | Op::Copy(_) => false,
-        Op::AllReduce(_) | Op::After | Op::Pack(_) | Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => {
+        Op::Collective(_) | Op::After | Op::Pack(_) | Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => {
             false
         }
     }

@@ -17,6 +17,7 @@ pub mod bits;
 mod blocked;
 mod call_site;
 pub mod cast;
+pub(crate) mod collective;
 pub mod compare;
 pub mod complex;
 pub(crate) mod compose;

@@ -24,7 +24,7 @@ pub(crate) fn wanted(dtype: DType) -> bool {
 fn inexact(op: &Op) -> bool {
     match op {
         Op::Alu(op) => inexact_alu(*op),
-        Op::Reduce(monoid, _) | Op::Scan(monoid, _) | Op::AllReduce(monoid) => adds(*monoid),
+        Op::Reduce(monoid, _) | Op::Scan(monoid, _) => adds(*monoid),
         Op::Scatter(_, mode) => match mode {
             ScatterMode::Add | ScatterMode::Mul => true,
             ScatterMode::Set | ScatterMode::Max | ScatterMode::Min => false,
@@ -33,7 +33,7 @@ fn inexact(op: &Op) -> bool {
         Op::Const(..) | Op::Arg(..) | Op::Leaf(_) | Op::Param(..) | Op::Cast(_) | Op::Bitcast(_) => false,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Pad(_) | Op::Slice(_) | Op::Flip(_) => false,
         Op::Window(_) | Op::Gather(_) | Op::Sort { .. } | Op::Copy(_) | Op::After | Op::Pack(_) => false,
-        Op::Loop(..) | Op::Custom(..) => false,
+        Op::Loop(..) | Op::Custom(..) | Op::Collective(_) => false,
     }
 }
 

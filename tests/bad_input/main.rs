@@ -10,6 +10,7 @@ mod lines;
 mod nothing_there;
 mod numbers_from_files;
 mod out_of_range;
+mod ranks;
 mod spectra;
 mod table;
 mod too_large;

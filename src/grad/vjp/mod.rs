@@ -13,6 +13,7 @@
 //! | `sign`, `heaviside`, `floor_divide` | everywhere | 0 |
 
 mod alu;
+mod collective;
 mod contract;
 mod index;
 mod movement;
@@ -77,7 +78,10 @@ pub(crate) fn vjp(op: &Op, p: &VjpContext) -> Result<Vec<Option<Tensor>>> {
         }
         Op::Composite(composite, out) => control::composite(p, composite, *out),
         Op::Loop(..) => unreachable!("the results of a repetition go together"),
-        Op::Custom(..) | Op::AllReduce(_) => {
+        Op::Collective(collective) => {
+            each(&|i| if i == 0 { collective::collective(p, collective) } else { None })
+        }
+        Op::Custom(..) => {
             let expected = "an operation with a gradient; give it one by `custom_grad`";
             Err(OpError::new(op.name(), p.site.span, expected, op.name()).into())
         }

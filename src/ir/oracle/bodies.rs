@@ -86,7 +86,7 @@ fn several(op: &Op) -> Option<(Several<'_>, u32)> {
         Op::Composite(composite, out) => Some((Several::Composite(composite), *out)),
         Op::Custom(custom, out) => Some((Several::Custom(custom.as_ref()), *out)),
         Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) => None,
-        Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) | Op::Copy(_) | Op::AllReduce(_) | Op::After => None,
+        Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) | Op::Copy(_) | Op::Collective(_) | Op::After => None,
         Op::Pack(_) => None,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Pad(_) | Op::Slice(_) => None,
         Op::Flip(_) | Op::Window(_) | Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) => None,

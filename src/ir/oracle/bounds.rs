@@ -68,11 +68,13 @@ pub(super) fn error(node: &GraphNode, operands: &[OracleCell], value: &Value) ->
         Op::Bitcast(_) => bitcast(&operands[0], value),
         Op::Copy(_) => stored(&operands[0]).errors().to_vec(),
         Op::After => operands[0].errors().to_vec(),
+        // How far the other ranks' operands may be off is not known here.
+        Op::Collective(_) => vec![f64::INFINITY; value.data.len()],
         Op::Pack(_) => on_errors(node, &operands.iter().map(stored).collect::<Vec<_>>())?,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Pad(_) | Op::Slice(_) | Op::Flip(_) => {
             on_errors(node, operands)?
         }
-        Op::Window(_) | Op::AllReduce(_) => on_errors(node, operands)?,
+        Op::Window(_) => on_errors(node, operands)?,
         Op::Unwindow(window, _) => sums(node, operands, value, window.size)?,
         Op::Reduce(monoid, axes) => reduce(node, *monoid, axes, &operands[0], value)?,
         Op::Scan(monoid, axis) => {

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use crate::base::Result;
+use crate::ir::collective::Collective;
 use crate::ir::graph::{Graph, GraphNode, NodeId};
 use crate::ir::op::Op;
 use crate::ir::oracle::value::{Data, OracleCell, Value};
@@ -85,7 +86,7 @@ pub(super) fn primitive(node: &GraphNode, ty: &Type, operands: &[&Value]) -> Res
         Op::Alu(op) => elementwise::alu(*op, ty, operands),
         Op::Cast(dtype) => elementwise::cast(operands[0], *dtype),
         Op::Bitcast(dtype) => elementwise::bitcast(operands[0], *dtype),
-        Op::Reshape(_) | Op::AllReduce(_) | Op::After => operands[0].data.clone(),
+        Op::Reshape(_) | Op::After => operands[0].data.clone(),
         Op::Permute(order) => taken(movement::permute(order, shape(), &ty.shape)),
         Op::Expand(_) => taken(movement::expand(shape(), &ty.shape)),
         Op::Pad(axes) => movement::pad(axes, ty, operands[0], operands[1]),
@@ -100,9 +101,17 @@ pub(super) fn primitive(node: &GraphNode, ty: &Type, operands: &[&Value]) -> Res
         Op::Scatter(axis, mode) => index::scatter(*axis, *mode, node.span, operands)?,
         Op::Sort { axis, descending, .. } => index::sort(*axis, *descending, ty, operands[0]),
         Op::Copy(_) => operands[0].rounded().data,
+        Op::Collective(collective) => among_ranks(collective, node, operands[0])?,
         Op::Pack(packing) => movement::pack(packing, operands),
         Op::Leaf(_) | Op::Param(..) | Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => {
             panic!("{} reached the primitives", node.op.name())
         }
     })
+}
+
+/// What the ranks of a group compute together: the others run their oracles.
+fn among_ranks(collective: &Collective, node: &GraphNode, operand: &Value) -> Result<Data> {
+    let Some(channel) = &collective.channel else { panic!("{} of no group", collective.kind) };
+    let bytes = channel.run(collective.kind, &operand.ty, node.span, &operand.rounded().to_bytes())?;
+    Ok(Value::from_bytes(node.ty.clone(), &bytes).data)
 }

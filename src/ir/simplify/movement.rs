@@ -35,7 +35,7 @@ fn identity(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
         Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) | Op::Alu(_) => false,
         Op::Cast(_) | Op::Bitcast(_) | Op::Window(_) | Op::Unwindow(..) | Op::Reduce(..) => false,
         Op::Scan(..) | Op::Contract(_) | Op::Gather(_) | Op::Scatter(..) | Op::Sort { .. } => false,
-        Op::Copy(_) | Op::AllReduce(_) | Op::After | Op::Pack(_) | Op::Loop(..) => false,
+        Op::Copy(_) | Op::Collective(_) | Op::After | Op::Pack(_) | Op::Loop(..) => false,
         Op::Composite(..) | Op::Custom(..) => false,
     };
     nothing.then_some(x)
@@ -51,7 +51,7 @@ fn empty(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
         Op::Cast(_) | Op::Bitcast(_) | Op::Window(_) | Op::Unwindow(..) | Op::Reduce(..) => true,
         Op::Scan(..) | Op::Contract(_) | Op::Gather(_) | Op::Scatter(..) | Op::Sort { .. } => true,
         Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) => false,
-        Op::Copy(_) | Op::AllReduce(_) | Op::After | Op::Pack(_) | Op::Loop(..) => false,
+        Op::Copy(_) | Op::Collective(_) | Op::After | Op::Pack(_) | Op::Loop(..) => false,
         Op::Composite(..) | Op::Custom(..) => false,
     };
     (computed && node.ty.shape.numel() == 0).then(|| b.full(0i64, &node.ty, node.span))

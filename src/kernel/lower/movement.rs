@@ -62,7 +62,7 @@ pub fn operand_positions(op: &Op, operand: &Shape, at: &Positions) -> Positions 
         | Op::Scatter(..)
         | Op::Sort { .. }
         | Op::Copy(_)
-        | Op::AllReduce(_)
+        | Op::Collective(_)
         | Op::After
         | Op::Pack(_)
         | Op::Loop(..)

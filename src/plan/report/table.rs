@@ -8,7 +8,7 @@ use crate::schedule::TransferReason;
 
 impl Display for PlanReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.kernels.is_empty() && self.transfers.is_empty() {
+        if self.kernels.is_empty() && self.transfers.is_empty() && self.collectives.is_empty() {
             return writeln!(f, "nothing to run: every value is in memory");
         }
         let rows: Vec<[String; 7]> = self.kernels.iter().map(row).collect();
@@ -21,6 +21,9 @@ impl Display for PlanReport {
                 format!(" ({})", t.reason)
             };
             writeln!(f, "transfer{times} {} -> {}: {}{reason} at {}", t.from, t.to, bytes(t.bytes), t.at)?;
+        }
+        for c in &self.collectives {
+            writeln!(f, "{} among {} ranks of {}: {} at {}", c.name, c.ranks, c.group, bytes(c.bytes), c.at)?;
         }
         for t in &self.dropped_transfers {
             writeln!(f, "no transfer {} -> {}: {} saved at {}", t.from, t.to, bytes(t.bytes), t.at)?;

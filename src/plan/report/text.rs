@@ -41,6 +41,9 @@ fn write_plan(text: &mut String, plan: &Plan, margin: &str) {
             StepAction::Transfer { from } => {
                 let _ = writeln!(text, "{margin}  transfer from {from}");
             }
+            StepAction::Collective(kind) => {
+                let _ = writeln!(text, "{margin}  {kind}");
+            }
             StepAction::Repeat(spec) => {
                 let _ = writeln!(text, "{margin}  {} times", spec.trips);
                 write_plan(text, &plan.bodies[&number], &format!("{margin}    "));

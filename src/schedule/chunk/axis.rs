@@ -48,7 +48,7 @@ pub(super) fn operand_axes(graph: &Graph, id: NodeId, axis: usize) -> Option<Ope
         Op::Scatter(along, _) => (axis != usize::from(*along)).then(|| smallvec![Some(axis); 3]),
         Op::After => Some(smallvec![Some(axis), None]),
         Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) => None,
-        Op::Copy(_) | Op::AllReduce(_) | Op::Pack(_) => None,
+        Op::Copy(_) | Op::Collective(_) | Op::Pack(_) => None,
         Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => None,
     }
 }
@@ -73,7 +73,7 @@ pub(super) fn summed_axes(graph: &Graph, id: NodeId, operand: usize, axis: usize
         Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) | Op::Copy(_) => None,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Pad(_) | Op::Slice(_) | Op::Flip(_) => None,
         Op::Window(_) | Op::Unwindow(..) | Op::Scan(..) | Op::Sort { .. } | Op::Gather(_) => None,
-        Op::After | Op::AllReduce(_) | Op::Pack(_) | Op::Loop(..) => None,
+        Op::After | Op::Collective(_) | Op::Pack(_) | Op::Loop(..) => None,
         Op::Composite(..) | Op::Custom(..) => None,
     }
 }

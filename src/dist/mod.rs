@@ -1,0 +1,32 @@
+//! Several ranks that train one model: the same program run several times at once, as threads or as processes, each
+//! on data of its own.
+//!
+//! [`spawn`] runs ranks as threads of this process. Each gets its [`Group`], through which it meets the others.
+//!
+//! ```
+//! use kiln::dist;
+//! # fn main() -> kiln::Result<()> {
+//! let ranks = dist::spawn(2, |group| {
+//!     group.barrier()?;
+//!     Ok(group.rank())
+//! })?;
+//! assert_eq!(ranks, [0, 1]);
+//! # Ok(())
+//! # }
+//! ```
+
+mod endpoint;
+mod group;
+mod operations;
+mod reduce;
+mod spawn;
+mod threads;
+mod transport;
+
+pub use crate::base::{CollectiveError, CollectiveProblem};
+pub use crate::ir::collective::Reduce;
+pub use group::Group;
+pub use spawn::{SpawnOpts, spawn, spawn_with};
+
+#[cfg(test)]
+mod tests;
