@@ -21,12 +21,13 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// A browser, unless none is installed; nobody else has one meanwhile.
 fn browser() -> Option<(Browser, MutexGuard<'static, ()>)> {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let browser = Browser::open(false);
     if browser.is_none() {
         assert!(std::env::var_os("KILN_REQUIRE_BROWSER").is_none(), "chromium and chromedriver are required");
         println!("skipped: chromium and chromedriver are not installed");
     }
-    Some((browser?, ALONE.lock().unwrap_or_else(PoisonError::into_inner)))
+    Some((browser?, alone))
 }
 
 fn file(name: &str) -> PathBuf {
@@ -236,4 +237,46 @@ fn profile_shows_memory(browser: &Browser, profile: &Profile) {
         browser.number("return Number(document.querySelector('[data-view=Memory] .note').dataset.most)");
     assert_eq!(shown, most as f64);
     picture(browser, "profile_memory.png");
+}
+
+#[test]
+fn a_comparison_lists_what_changed() {
+    let Some((browser, _alone)) = browser() else { return };
+    with_context(&Context::new(), || {
+        let (x, w) = (Tensor::ones([64, 64], ()), Tensor::ones([64, 64], ()));
+        kiln::realize(&[&x, &w]).expect("inputs");
+        let y = |activation: fn(&Tensor) -> Tensor| activation(&x.matmul(&w)).softmax(-1);
+        let before = y(Tensor::gelu).plan().expect("a plan");
+        let after = y(Tensor::relu).matmul(&w).plan().expect("a plan");
+        let page = file("comparison.html");
+        after.write_html_against(&before, &page).expect("a page");
+        browser.visit(&page);
+        let rows = |what: &str| {
+            browser.text(&format!("return [...document.querySelectorAll('tr[data-change={what}]')].map(row => row.innerText).join('; ')"))
+        };
+        assert!(rows("changed").contains("gelu_softmax → relu_softmax"), "{}", rows("changed"));
+        assert!(rows("added").contains("matmul"), "{}", rows("added"));
+        assert_eq!(rows("removed"), "");
+        let kernels = browser.text("return document.querySelector('[data-compared=kernels]').innerText");
+        let expected = [before.kernels.len(), after.kernels.len()].map(|count| count.to_string());
+        assert_eq!(kernels.split_whitespace().skip(1).take(2).collect::<Vec<_>>(), expected);
+        browser.click("tr[data-change=changed]");
+        let panel = browser.text("return document.querySelector('#detail').innerText");
+        assert!(
+            panel.contains("changed, before gelu_softmax") && panel.contains("another kernel IR"),
+            "{panel}"
+        );
+        picture(&browser, "changes.png");
+
+        browser.click("[data-tab=Graph]");
+        let boxes =
+            |class: &str| browser.number(&format!("return document.querySelectorAll('.box.{class}').length"));
+        let all = (before.kernels.len() + after.kernels.len()) as f64;
+        assert_eq!(browser.number("return document.querySelectorAll('.box').length"), all);
+        assert!(boxes("added") >= 1.0 && boxes("changed") >= 2.0 && boxes("removed") == 0.0);
+        browser.click("[data-tab=Memory]");
+        assert_eq!(browser.number("return document.querySelectorAll('.compared .chart').length"), 2.0);
+        picture(&browser, "compared_memory.png");
+        assert_quiet(&browser);
+    });
 }

@@ -135,9 +135,12 @@ fn results(run: &ObservedRun) -> Vec<Block> {
         let writes = |id: &NodeId| matches!(memory.locations.get(id), Some(Location::Result(at, _)) if *at as usize == number);
         let steps = &run.plan.schedule.steps;
         let first = steps.iter().position(|step| step.outputs.iter().any(writes)).unwrap_or(0);
+        let kept = run.plan.schedule.retained.iter().any(|(_, id)| *id == result.node);
+        // What is kept for gradients is no result that anybody asked for.
+        let kind = if kept { BlockKind::Activation } else { BlockKind::Result };
         Block {
             device: result.device,
-            kind: value_kind(run, result.node, BlockKind::Result),
+            kind: value_kind(run, result.node, kind),
             value: Some(named_value(run, result.node)),
             name: String::new(),
             bytes: result.bytes as u64,

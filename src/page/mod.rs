@@ -20,6 +20,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("web/element.js"),
     include_str!("web/viewport.js"),
     include_str!("web/model.js"),
+    include_str!("web/diff.js"),
     include_str!("web/detail.js"),
     include_str!("web/layout.js"),
     include_str!("web/graph.js"),

@@ -40,6 +40,30 @@ impl PlanReport {
     pub fn write_html(&self, path: impl AsRef<Path>) -> Result<()> {
         write(path.as_ref(), &html("plan", &[side(self)]))
     }
+
+    /// [`PlanReport::write_html`] of two plans side by side: what the plan costs more or less than the other,
+    /// and which kernels were added, removed or changed.
+    ///
+    /// # Errors
+    /// As [`PlanReport::write_html`].
+    ///
+    /// ```
+    /// use kiln::prelude::*;
+    ///
+    /// # fn main() -> kiln::Result<()> {
+    /// let x = Tensor::ones([64, 64], ());
+    /// let (before, after) = (x.exp().sum(..).plan()?, x.exp().cumsum(0).sum(..).plan()?);
+    /// let path = std::env::temp_dir().join(format!("kiln-plans-{}.html", std::process::id()));
+    /// after.write_html_against(&before, &path)?;
+    /// assert!(std::fs::read_to_string(&path).is_ok_and(|page| page.contains("cumsum")));
+    /// # std::fs::remove_file(path).ok();
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn write_html_against(&self, before: &PlanReport, path: impl AsRef<Path>) -> Result<()> {
+        write(path.as_ref(), &html("two plans", &[side(before), side(self)]))
+    }
 }
 
 /// A plan as a side of a page.

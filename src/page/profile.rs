@@ -41,6 +41,32 @@ impl Profile {
     pub fn write_html(&self, path: impl AsRef<Path>) -> Result<()> {
         write(path.as_ref(), &html("profile", &[side(self)]))
     }
+
+    /// [`Profile::write_html`] of two profiles side by side: what took longer or shorter than before, and which
+    /// kernels were added, removed or changed.
+    ///
+    /// # Errors
+    /// As [`Profile::write_html`].
+    ///
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::profile::profile;
+    ///
+    /// # fn main() -> kiln::Result<()> {
+    /// let x = Tensor::ones([64, 64], ());
+    /// let (_, before) = profile(|| x.exp().sum(..).realize().map(|_| ()))?;
+    /// let (_, after) = profile(|| x.exp().cumsum(0).sum(..).realize().map(|_| ()))?;
+    /// let path = std::env::temp_dir().join(format!("kiln-profiles-{}.html", std::process::id()));
+    /// after.write_html_against(&before, &path)?;
+    /// assert!(std::fs::read_to_string(&path).is_ok_and(|page| page.contains("cumsum")));
+    /// # std::fs::remove_file(path).ok();
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn write_html_against(&self, before: &Profile, path: impl AsRef<Path>) -> Result<()> {
+        write(path.as_ref(), &html("two profiles", &[side(before), side(self)]))
+    }
 }
 
 /// A profile as a side of a page.

@@ -58,7 +58,7 @@ class Chart {
       s("line", { class: "grid", x1: left, x2: edge, y1: this.y(value), y2: this.y(value) }),
       s("text", { x: left - 8, y: this.y(value) + 4, "text-anchor": "end" }, bytes(value)),
     ]) : [];
-    const columns = ticks(this.from, this.to, Math.max(2, this.width / 110)).map(value =>
+    const columns = ticks(this.from, this.to, Math.max(2, this.width / 90)).map(value =>
       s("text", { x: this.x(value), y: base + 18, "text-anchor": "middle" }, this.formatX(value)));
     return s("g", { class: "axis" }, rows, columns, s("line", { x1: left, x2: edge, y1: base, y2: base }),
       s("text", { class: "axis-name", x: (left + edge) / 2, y: this.height - 6, "text-anchor": "middle" }, this.nameX),

@@ -57,8 +57,10 @@ function operationRows(node) {
 function showDetail(node) {
   const readers = node.plan.edges.filter(([from]) => from === node.index).map(([, to]) => node.plan.nodes[to]);
   const isKernel = node.kind === "kernel";
+  const more = changeRows(node);
   byId("detail").replaceChildren(
     h("h2", {}, swatch(roleColor(node.role)), `${node.name} ${node.shape}`),
+    ...more,
     factList([
       ["what", ROLES.find(([name]) => name === node.role)[2]], ["device", node.device], ["label", node.label],
       node.launches > 1 && ["launches", grouped(node.launches)],

@@ -12,7 +12,7 @@ class GraphView {
     layOut(plan.nodes, plan.edges);
     const most = Math.max(...plan.nodes.map(cost), 1e-30);
     this.layer.append(...this.loops(), ...plan.edges.map(edge => this.edge(edge)),
-      ...plan.nodes.map(node => this.box(node, most, changes?.get(node))));
+      ...plan.nodes.map(node => this.box(node, most, changes.get(node)?.what)));
     on("select", node => this.select(node));
     on("search", words => this.search(words));
   }

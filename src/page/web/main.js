@@ -1,12 +1,5 @@
 // Puts the page together.
 
-const TOTALS = [
-  ["span", "wall time", seconds], ["runs", "kernel runs", grouped], ["measured", "in kernels", seconds],
-  ["kernels", "kernels", grouped], ["launches", "launches", grouped], ["loaded", "read", bytes], ["stored", "written", bytes],
-  ["flops", "FLOP", count], ["transferred", "between devices", bytes], ["peak", "planned peak", bytes], ["moved", "moved", bytes],
-  ["predicted", "predicted, at least", seconds], ["ratio", "measured / predicted", value => value === null ? "–" : times(value)],
-];
-
 function showTotals() {
   byId("totals").append(...TOTALS.filter(([key]) => NOW.totals[key] !== undefined).map(([key, name, format]) => {
     const [value, before] = [NOW.totals[key], SIDES.length > 1 ? SIDES[0].totals[key] : null];
@@ -27,7 +20,7 @@ function graphPane(side, number, panes) {
     if (pane.view?.plan === plan) return;
     holder.replaceChildren();
     pane.views ??= new Map();
-    if (!pane.views.has(plan)) pane.views.set(plan, new GraphView(holder, plan));
+    if (!pane.views.has(plan)) pane.views.set(plan, new GraphView(holder, plan, COMPARED.changes));
     pane.view = pane.views.get(plan);
     holder.replaceChildren(pane.view.svg);
     pane.view.shown();
@@ -55,12 +48,13 @@ function graphView(parent, tools) {
   const each = act => () => all.forEach(pane => act(pane.view.viewport));
   const used = ROLES.filter(([role]) => SIDES.some(side => side.nodes.some(node => node.role === role)));
   tools.append(button("Fit", each(port => port.fit()), { id: "fit" }), button("+", each(port => port.zoom(1.25)), { "aria-label": "zoom in" }),
-    button("−", each(port => port.zoom(0.8)), { "aria-label": "zoom out" }), legend(used.map(([, color, name]) => [color, name])));
+    button("−", each(port => port.zoom(0.8)), { "aria-label": "zoom out" }), legend([...used.map(([, color, name]) => [color, name]),
+      ...SIDES.length > 1 ? [["added", "added"], ["removed", "removed"], ["changed", "changed"]] : []]));
   return () => all.forEach(pane => pane.begin());
 }
 
 const VIEWS = [
-  ["Graph", graphView], ...NOW.profile ? [["Timeline", timelineView]] : [], ["Memory", memoryView], ["Kernels", tableView],
+  ...SIDES.length > 1 ? [["Changes", changesView]] : [], ["Graph", graphView], ...NOW.profile ? [["Timeline", timelineView]] : [], ["Memory", memoryView], ["Kernels", tableView],
 ];
 
 function showTabs() {
@@ -106,7 +100,7 @@ function listenToSearch() {
 }
 
 document.title = `kiln: ${DATA.title}`;
-document.querySelector("h1").textContent = `kiln ${DATA.title}`;
+document.querySelector("h1").textContent = `kiln: ${DATA.title}`;
 on("select", showDetail);
 showTotals();
 showHint();

@@ -19,7 +19,7 @@ class MemoryChart {
   }
 
   draw(chart) {
-    chart.top = Math.max(this.peak, 1) * 1.04;
+    chart.top = Math.max(this.scale ?? this.peak, 1) * 1.04;
     const seen = this.blocks.filter(block => block.to >= chart.from && block.from <= chart.to);
     const [left, right, y, x] = [chart.margin.left, chart.margin.left + chart.width, chart.y(this.peak), chart.x(this.cursor + this.half)];
     const peak = s("line", { class: "peak", x1: left, x2: right, y1: y, y2: y, ...tipped(() => [this.peakName, bytes(this.peak)]) });
@@ -73,7 +73,7 @@ function planMemory(parent, plan, side, { device, blocks, peak }) {
     block.node = block.whole ? undefined : nodeAt(block.first);
   }
   return new MemoryChart(parent, {
-    title: `Memory of ${device}`, side, blocks: place(blocks), peak, most: peak, peakName: "Planned peak", end: steps, half: 0.5,
+    title: `Memory of ${device}`, device, side, blocks: place(blocks), peak, most: peak, peakName: "Planned peak", end: steps, half: 0.5,
     nameX: "step of the plan", formatX: at => Number.isInteger(at) ? grouped(at) : "", round: at => Math.min(steps - 1, Math.floor(at)),
     moment: step => `At step ${grouped(step)}${nodeAt(step) ? ` (${nodeAt(step).name})` : ""}`,
     duration: block => block.whole ? "the whole plan" : `from step ${grouped(block.first)} to ${grouped(block.last)} of ${grouped(steps)}`,
@@ -113,7 +113,7 @@ function profileMemory(parent, side, device) {
   const blocks = [...stays, ...own];
   stack(blocks);
   return new MemoryChart(parent, {
-    title: `Memory of ${device}`, side, blocks, peak: Math.max(...blocks.map(block => block.y + block.bytes)), most: most(blocks),
+    title: `Memory of ${device}`, device, side, blocks, peak: Math.max(...blocks.map(block => block.y + block.bytes)), most: most(blocks),
     peakName: "Most in use", end, half: 0, nameX: "time", formatX: seconds, round: at => at, moment: at => `At ${seconds(at)}`,
     duration: block => block.stays ? "there all the time" : `from ${seconds(block.from)} to ${seconds(block.to)}, for ${seconds(block.to - block.from)}`,
   });
@@ -163,15 +163,23 @@ function blockTable(rows, sum, side) {
 
 function memoryView(parent) {
   parent.classList.add("chart-view");
-  SIDES.forEach((side, number) => {
-    if (SIDES.length > 1) parent.append(h("h2", {}, number ? "After" : "Before"));
-    if (side.profile) {
-      const { before } = side.profile.memory;
-      before.forEach(({ device }) => profileMemory(parent, side, device));
-      if (!before.length) parent.append(h("p", { class: "muted" }, "Memory was not profiled over time: Profiler::profile_memory(true) does. "
-        + "Below is what the plan that took longest needs."));
-      if (before.length) return;
-    }
-    peaks(mainPlan(side)).forEach(device => planMemory(parent, mainPlan(side), side, device));
-  });
+  const columns = SIDES.length > 1 ? h("div", { class: "compared" }, SIDES.map((side, number) => h("div", {}, h("h2", {}, number ? "After" : "Before")))) : null;
+  if (columns) parent.append(columns);
+  const charts = SIDES.flatMap((side, number) => sideMemory(columns ? columns.children[number] : parent, side));
+  // Both sides of a comparison are drawn to one scale.
+  for (const chart of charts) {
+    chart.scale = Math.max(...charts.filter(other => other.device === chart.device).map(other => other.peak));
+    chart.chart.redraw();
+  }
+}
+
+function sideMemory(parent, side) {
+  const before = side.profile?.memory.before ?? [];
+  if (before.length) return before.map(({ device }) => profileMemory(parent, side, device));
+  if (side.profile) {
+    parent.append(h("p", { class: "muted" }, "Memory was not profiled over time: Profiler::profile_memory(true) does. "
+      + "Below is what the plan that took longest needs."));
+  }
+  const plan = mainPlan(side);
+  return plan ? peaks(plan).map(device => planMemory(parent, plan, side, device)) : [];
 }

@@ -123,3 +123,11 @@ const listeners = { select: [], search: [] };
 const on = (event, listener) => listeners[event].push(listener);
 const tell = (event, what) => listeners[event].forEach(listener => listener(what));
 const matches = (node, words) => words.every(word => node.words.includes(word));
+
+/** Sums: key, name, how they are written. */
+const TOTALS = [
+  ["span", "wall time", seconds], ["runs", "kernel runs", grouped], ["measured", "in kernels", seconds],
+  ["kernels", "kernels", grouped], ["launches", "launches", grouped], ["loaded", "read", bytes], ["stored", "written", bytes],
+  ["flops", "FLOP", count], ["transferred", "between devices", bytes], ["peak", "planned peak", bytes], ["moved", "moved", bytes],
+  ["predicted", "predicted, at least", seconds], ["ratio", "measured / predicted", value => value === null ? "–" : times(value)],
+];
