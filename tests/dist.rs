@@ -104,12 +104,11 @@ fn agrees(count: usize, f: impl Fn(&Group, &Tensor) -> Tensor + Sync) {
         weighted(group, &f(group, &x)).backward()?;
         x.grad().expect("a gradient").to_vec::<f64>()
     });
-    for rank in 0..count {
+    for (rank, gradient) in gradients.iter().enumerate() {
         for element in [0, 3, 6] {
             let step = 1e-4;
-            let slope =
-                (losses(Some((rank, element, step))) - losses(Some((rank, element, -step)))) / (2.0 * step);
-            let found = gradients[rank][element];
+            let [above, below] = [step, -step].map(|by| losses(Some((rank, element, by))));
+            let (slope, found) = ((above - below) / (2.0 * step), gradient[element]);
             assert!((slope - found).abs() < 1e-6 * (1.0 + slope.abs()), "rank {rank}: {found}, not {slope}");
         }
     }

@@ -2,6 +2,7 @@
 //! on data of its own.
 //!
 //! [`spawn`] runs ranks as threads of this process. Each gets its [`Group`], through which it meets the others.
+//! [`Ddp`] is a model that all of them train.
 //!
 //! ```
 //! use kiln::dist;
@@ -15,6 +16,7 @@
 //! # }
 //! ```
 
+mod ddp;
 mod endpoint;
 mod group;
 mod operations;
@@ -25,6 +27,7 @@ mod transport;
 
 pub use crate::base::{CollectiveError, CollectiveProblem};
 pub use crate::ir::collective::Reduce;
+pub use ddp::{BufferSync, Ddp, DdpOpts};
 pub use group::Group;
 pub use spawn::{SpawnOpts, spawn, spawn_with};
 

@@ -8,7 +8,7 @@ use crate::grad::mode::without_grad;
 use crate::grad::pull_back::{Cotangent, Tape, pull_back_along};
 use crate::ir::Node;
 use crate::ir::collect::NodeMap;
-use crate::ir::history::GradCell;
+use crate::ir::history::{GradCell, GradReducer};
 use crate::ir::open::closed;
 use crate::ir::pending::{Pending, register, share_work};
 use crate::plan;
@@ -275,7 +275,11 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
         Cotangent::Value(gradient) => Some((source.grad_cell()?, gradient)),
         Cotangent::Unused | Cotangent::Zero => None,
     });
-    without_grad(|| accumulate(span, found))?;
+    let (alone, by_reducer) = by_reducer(found);
+    without_grad(|| {
+        accumulate(span, alone.into_iter())?;
+        by_reducer.into_iter().try_for_each(|(reducer, found)| reducer.reduce(found, span))
+    })?;
     let cells = sources.iter().filter_map(|source| source.grad_cell());
     let gradients = cells.map(|cell| Pending::Gradient(Arc::<GradCell>::downgrade(&cell)));
     register(gradients.chain([Pending::root(root)]));
@@ -283,6 +287,25 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
         tape.nodes.iter().filter(|node| !node.history().is_empty()).for_each(|node| node.release_history());
     }
     Ok(())
+}
+
+/// The gradients that accumulate at once, and those that a reducer takes first.
+fn by_reducer(
+    found: impl Iterator<Item = (Arc<GradCell>, Tensor)>,
+) -> (Vec<(Arc<GradCell>, Tensor)>, Vec<(Arc<dyn GradReducer>, Vec<(Arc<GradCell>, Arc<Node>)>)>) {
+    let mut alone = Vec::new();
+    let mut taken: Vec<(Arc<dyn GradReducer>, Vec<(Arc<GradCell>, Arc<Node>)>)> = Vec::new();
+    for (cell, gradient) in found {
+        let (Some(reducer), Some(node)) = (cell.reducer(), gradient.peek().cloned()) else {
+            alone.push((cell, gradient));
+            continue;
+        };
+        match taken.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &reducer)) {
+            Some((_, found)) => found.push((cell, node)),
+            None => taken.push((reducer, vec![(cell, node)])),
+        }
+    }
+    (alone, taken)
 }
 
 /// Adds gradients to those that cells hold, each in one go, whatever other threads add meanwhile.

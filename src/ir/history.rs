@@ -4,9 +4,9 @@
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::base::Result;
+use crate::base::{Result, Span};
 use crate::ir::node::{Node, Operands};
 use crate::ir::version::{VersionedCell, Versions};
 
@@ -40,6 +40,17 @@ impl fmt::Debug for Override {
     }
 }
 
+/// Takes the gradients of parameters before they accumulate, to combine them with those of other ranks.
+pub trait GradReducer: Send + Sync {
+    /// Whether it takes any now.
+    fn is_on(&self) -> bool;
+    /// Puts into cells what becomes of the gradients that a backward pass, asked for in a line, has found for them.
+    ///
+    /// # Errors
+    /// The error recorded in a gradient.
+    fn reduce(&self, found: Vec<(Arc<GradCell>, Arc<Node>)>, span: Span) -> Result<()>;
+}
+
 /// Where the gradients of a parameter accumulate. Clones of an `Arc` of it
 /// are the same parameter, whatever tensor it holds at the time.
 #[derive(Default)]
@@ -47,6 +58,8 @@ pub struct GradCell {
     sum: Mutex<Versions<Option<Arc<Node>>>>,
     /// Gradients in the sum since it was computed.
     added: AtomicUsize,
+    /// Who takes the gradients first.
+    reducer: Mutex<Option<Weak<dyn GradReducer>>>,
 }
 
 /// Gradients in a sum that is not computed before it counts as long.
@@ -78,6 +91,15 @@ impl GradCell {
         drop(cell);
         drop(released);
         true
+    }
+    /// Lets a reducer take the gradients first, as long as somebody holds it.
+    pub fn set_reducer(&self, reducer: Weak<dyn GradReducer>) {
+        *self.reducer.lock().unwrap_or_else(PoisonError::into_inner) = Some(reducer);
+    }
+    /// Who takes the gradients first now.
+    pub fn reducer(&self) -> Option<Arc<dyn GradReducer>> {
+        let reducer = self.reducer.lock().unwrap_or_else(PoisonError::into_inner);
+        reducer.as_ref()?.upgrade().filter(|reducer| reducer.is_on())
     }
     /// Whether the sum holds many gradients that are not computed.
     pub fn is_long(&self) -> bool {

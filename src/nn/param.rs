@@ -177,6 +177,11 @@ impl Param {
         self.var.retract(put);
     }
 
+    /// Where the gradients accumulate.
+    pub(crate) fn cell(&self) -> &Arc<GradCell> {
+        &self.cell
+    }
+
     fn gradient_cell(&self) -> Option<&Arc<GradCell>> {
         self.requires_grad().then_some(&self.cell)
     }

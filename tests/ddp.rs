@@ -1,0 +1,268 @@
+//! Data parallelism: ranks that train on parts of a batch take the steps of one process that trains on all of it.
+
+use std::time::Duration;
+
+use kiln::dist::{self, BufferSync, Ddp, DdpOpts, Group, SpawnOpts};
+use kiln::nn::{BatchNorm, Layer, Linear, Module, ModuleExt, Relu, Sequential, Tanh};
+use kiln::optim::{Adam, AdamOpts, GradScaler, Optimizer, Sgd, SgdOpts, clip_grad_norm};
+use kiln::prelude::*;
+use kiln::{Context, Result, manual_seed, with_autocast, with_context};
+
+const FEATURES: usize = 6;
+
+/// What each rank returns, in a context of their own.
+#[track_caller]
+fn ranks<R: Send>(count: usize, body: impl Fn(&Group) -> Result<R> + Sync) -> Vec<R> {
+    let opts = SpawnOpts::default().timeout(Duration::from_secs(60));
+    with_context(&Context::new(), || dist::spawn_with(count, opts, |group| body(&group))).expect("ranks")
+}
+
+fn network() -> Sequential {
+    Sequential::new().push(Linear::new(FEATURES, 16, ())).push(Tanh).push(Linear::new(16, 3, ()))
+}
+
+/// The rows `from..to` of the batch of a step.
+fn batch(step: usize, from: usize, to: usize) -> (Tensor, Tensor) {
+    let x = |row: usize, i: usize| ((step * 31 + row * 7 + i * 3) % 17) as f32 / 8.0 - 1.0;
+    let xs = (from..to).flat_map(|row| (0..FEATURES).map(move |i| x(row, i))).collect();
+    let ys = (from..to).flat_map(|row| (0..3).map(move |i| (x(row, i) * x(row, i + 1)).sin())).collect();
+    (Tensor::from_vec(xs, [to - from, FEATURES], ()), Tensor::from_vec(ys, [to - from, 3], ()))
+}
+
+fn loss(model: &impl Layer, (x, y): &(Tensor, Tensor)) -> Tensor {
+    (model.forward(x) - y).square().mean(..)
+}
+
+/// All parameters and buffers, as bits.
+fn bits(model: &impl Module) -> Result<Vec<u32>> {
+    let parts = model.named_parameters().into_iter().map(|(_, param)| param.get());
+    let parts = parts.chain(model.named_buffers().into_iter().map(|(_, buffer)| buffer.get()));
+    let values = parts.map(|x| x.to_dtype(DType::F32).to_vec::<f32>()).collect::<Result<Vec<_>>>()?;
+    Ok(values.concat().into_iter().map(f32::to_bits).collect())
+}
+
+const ROWS: usize = 8;
+const STEPS: usize = 50;
+
+/// The losses of one process.
+fn alone(optimizer: &dyn Fn(&Sequential) -> Box<dyn Optimizer>) -> Vec<f32> {
+    with_context(&Context::new(), || {
+        manual_seed(7);
+        let model = network();
+        let mut optimizer = optimizer(&model);
+        let step = |step| -> Result<f32> {
+            optimizer.zero_grad();
+            let loss = loss(&model, &batch(step, 0, ROWS));
+            loss.backward()?;
+            optimizer.step()?;
+            loss.item::<f32>()
+        };
+        (0..STEPS).map(step).collect::<Result<_>>().expect("a step")
+    })
+}
+
+/// The mean of the ranks' losses by step, and their parameters at the end.
+fn together(
+    count: usize,
+    opts: &DdpOpts,
+    optimizer: &(dyn Fn(&Sequential) -> Box<dyn Optimizer> + Sync),
+) -> (Vec<f32>, Vec<Vec<u32>>) {
+    let rows = ROWS / count;
+    let found = ranks(count, |group| {
+        // Ranks begin with different numbers, and take those of rank 0.
+        manual_seed(7 + group.rank() as u64);
+        let model = Ddp::new(network(), group, opts.clone())?;
+        let mut optimizer = optimizer(model.module());
+        let mut losses = Vec::new();
+        for step in 0..STEPS {
+            optimizer.zero_grad();
+            let loss = loss(&model, &batch(step, group.rank() * rows, (group.rank() + 1) * rows));
+            loss.backward()?;
+            // A loss may be read before the step, on one rank.
+            if step % 3 == 0 && group.rank() == 0 {
+                loss.item::<f32>()?;
+            }
+            optimizer.step()?;
+            losses.push(loss.item::<f32>()?);
+        }
+        Ok((losses, bits(&model)?))
+    });
+    let (losses, bits): (Vec<Vec<f32>>, Vec<Vec<u32>>) = found.into_iter().unzip();
+    let mean = |step: usize| losses.iter().map(|rank| rank[step]).sum::<f32>() / count as f32;
+    ((0..STEPS).map(mean).collect(), bits)
+}
+
+#[track_caller]
+fn close(found: &[f32], expected: &[f32], tolerance: f32) {
+    assert_eq!(found.len(), expected.len());
+    for (step, (a, b)) in found.iter().zip(expected).enumerate() {
+        assert!((a - b).abs() <= tolerance * b.abs().max(1e-3), "step {step}: {a}, not {b}");
+    }
+}
+
+#[track_caller]
+fn same(bits: &[Vec<u32>]) {
+    assert!(bits.iter().all(|rank| *rank == bits[0]), "parameters differ between ranks");
+}
+
+fn sgd(model: &Sequential) -> Box<dyn Optimizer> {
+    Box::new(Sgd::new(model.parameters(), SgdOpts::default().lr(0.2).momentum(0.9)))
+}
+
+fn adam(model: &Sequential) -> Box<dyn Optimizer> {
+    Box::new(Adam::new(model.parameters(), AdamOpts::default().lr(0.01)))
+}
+
+#[test]
+fn ranks_take_the_steps_of_one_process() {
+    let (by_sgd, by_adam) = (alone(&sgd), alone(&adam));
+    assert!(by_sgd[STEPS - 1] < 0.5 * by_sgd[0], "it learns");
+    for count in [2, 4] {
+        let (losses, bits) = together(count, &DdpOpts::default(), &sgd);
+        close(&losses, &by_sgd, 1e-4);
+        same(&bits);
+        let (losses, bits) = together(count, &DdpOpts::default(), &adam);
+        close(&losses, &by_adam, 1e-3);
+        same(&bits);
+    }
+}
+
+#[test]
+fn the_size_of_buckets_changes_nothing() {
+    let whole = together(2, &DdpOpts::default(), &sgd);
+    // A bucket for each parameter.
+    let cut = together(2, &DdpOpts::default().bucket_bytes(1).first_bucket_bytes(1), &sgd);
+    assert_eq!(whole, cut);
+}
+
+#[test]
+fn gradients_may_go_in_16_bits() {
+    let (losses, bits) = together(2, &DdpOpts::default().compress(DType::BF16), &sgd);
+    close(&losses, &alone(&sgd), 0.1);
+    same(&bits);
+}
+
+#[test]
+fn a_step_of_several_batches_meets_once() {
+    let found = ranks(2, |group| {
+        manual_seed(7);
+        let model = Ddp::new(network(), group, ())?;
+        let mut optimizer = sgd(model.module());
+        let own = |part: usize| batch(0, (2 * group.rank() + part) * 2, (2 * group.rank() + part) * 2 + 2);
+        group.barrier()?;
+        let before = kiln::context().counters().collectives;
+        group.barrier()?;
+        model.no_sync(|| (loss(&model, &own(0)) / 2.0).backward())?;
+        (loss(&model, &own(1)) / 2.0).backward()?;
+        optimizer.step()?;
+        let bits = bits(&model)?;
+        group.barrier()?;
+        assert_eq!(kiln::context().counters().collectives - before, 2, "one for each rank");
+        Ok(bits)
+    });
+    same(&found);
+    let whole = with_context(&Context::new(), || {
+        manual_seed(7);
+        let model = network();
+        let mut optimizer = sgd(&model);
+        loss(&model, &batch(0, 0, ROWS)).backward()?;
+        optimizer.step()?;
+        bits(&model)
+    });
+    let floats = |bits: &[u32]| bits.iter().map(|&bits| f32::from_bits(bits)).collect::<Vec<f32>>();
+    close(&floats(&found[0]), &floats(&whole.expect("a step")), 1e-4);
+}
+
+#[test]
+fn an_infinite_gradient_on_one_rank_skips_the_step_on_all() {
+    let found = ranks(2, |group| {
+        manual_seed(7);
+        let model = Ddp::new(network(), group, ())?;
+        let (mut optimizer, mut scaler) = (sgd(model.module()), GradScaler::new(()));
+        let mut skipped = Vec::new();
+        for step in 0..3 {
+            optimizer.zero_grad();
+            let (x, y) = batch(step, group.rank() * 4, group.rank() * 4 + 4);
+            let x = if step == 1 && group.rank() == 1 { x * f32::INFINITY } else { x };
+            let y = &(with_autocast(DType::F16, || model.forward(&x)).to_dtype(DType::F32) - y);
+            scaler.scale(&y.square().mean(..)).backward()?;
+            scaler.unscale(&*optimizer)?;
+            let _norm = clip_grad_norm(&model.parameters(), 0.5)?;
+            scaler.step(&mut *optimizer)?;
+            scaler.update()?;
+            skipped.push(scaler.skipped().item::<bool>()?);
+        }
+        Ok((skipped, scaler.get_scale()?.to_bits() as u32, bits(&model)?))
+    });
+    assert_eq!(found[0].0, [false, true, false]);
+    assert!(found[0] == found[1]);
+}
+
+#[test]
+fn buffers_become_the_same() {
+    let model = || {
+        let norm = BatchNorm::new(4, ());
+        Sequential::new().push(Linear::new(FEATURES, 4, ())).push(norm).push(Relu).push(Linear::new(4, 3, ()))
+    };
+    let run = |buffers: BufferSync| {
+        ranks(2, |group| {
+            manual_seed(7 + group.rank() as u64);
+            let model = Ddp::new(model(), group, DdpOpts::default().buffers(buffers))?;
+            let mut optimizer = Sgd::new(model.parameters(), SgdOpts::default().lr(0.1));
+            for step in 0..4 {
+                optimizer.zero_grad();
+                loss(&model, &batch(step, group.rank() * 4, group.rank() * 4 + 4)).backward()?;
+                optimizer.step()?;
+            }
+            model.sync_buffers()?;
+            bits(&model)
+        })
+    };
+    let (first, mean, own) = (run(BufferSync::Broadcast), run(BufferSync::Average), run(BufferSync::Keep));
+    same(&first);
+    same(&mean);
+    assert_ne!(first[0], mean[0]);
+    assert_ne!(own[0], own[1]);
+    // Parameters are the same in any case.
+    let params = |rank: &[u32]| rank[..rank.len() - 8].to_vec();
+    assert_eq!(params(&own[0]), params(&own[1]));
+}
+
+#[test]
+fn what_a_rank_does_not_use_has_a_gradient_of_zero_there() {
+    let gradients = ranks(2, |group| {
+        manual_seed(7);
+        let (used, other) = (Linear::new(2, 1, ()), Linear::new(2, 1, ()));
+        let model = Ddp::new(Sequential::new().push(used).push(other), group, ())?;
+        let params = model.parameters();
+        // Rank 1 uses the first layer only.
+        let last = if group.rank() == 0 { 2 } else { 0 };
+        (params[0].get().sum(..) + params[last].get().sum(..)).backward()?;
+        params
+            .iter()
+            .map(|param| param.grad().expect("a gradient").to_vec::<f32>())
+            .collect::<Result<Vec<_>>>()
+    });
+    assert_eq!(gradients[1], [vec![1.5; 2], vec![0.0], vec![0.5; 2], vec![0.0]]);
+    assert_eq!(gradients[0], gradients[1]);
+}
+
+#[test]
+fn models_that_differ_are_refused_on_all_ranks() {
+    let said = ranks(2, |group| {
+        let width = 8 + group.rank();
+        let model = Sequential::new().push(Linear::new(2, width, ())).push(Linear::new(width, 2, ()));
+        let refused = Ddp::new(model, group, ()).expect_err("another shape").to_string();
+        let fewer = Sequential::new().push(Linear::new(2, 2, ()));
+        let model = if group.rank() == 0 { fewer.push(Linear::new(2, 2, ())) } else { fewer };
+        let missing = Ddp::new(model, group, ()).expect_err("fewer layers").to_string();
+        let compress = Ddp::new(network(), group, DdpOpts::default().compress(DType::I64));
+        assert!(compress.is_err() && Ddp::new(network(), group, DdpOpts::default().bucket_bytes(0)).is_err());
+        Ok((refused, missing))
+    });
+    for (refused, missing) in said {
+        let expected = "0.weight f32[8, 2] on rank 0 and 0.weight f32[9, 2] on rank 1";
+        assert!(refused.contains(expected) && refused.contains("tests/ddp.rs"), "{refused}");
+        assert!(missing.contains("1.weight f32[2, 2] on rank 0 and nothing on rank 1"), "{missing}");
+    }
+}
