@@ -1,4 +1,4 @@
-//! Where the time and memory of a training loop go: tables, and a trace for a browser.
+//! Where the time and memory of a training loop go: tables, a page, and a trace.
 
 use std::path::PathBuf;
 
@@ -26,6 +26,9 @@ struct Arguments {
     /// Writes a trace for ui.perfetto.dev or chrome://tracing to this file.
     #[arg(long)]
     trace: Option<PathBuf>,
+    /// Writes a page to look at in a browser to this file.
+    #[arg(long)]
+    page: Option<PathBuf>,
     /// Writes a trace for TensorBoard's PyTorch plugin to this folder.
     #[arg(long)]
     tensorboard: Option<PathBuf>,
@@ -76,6 +79,10 @@ fn run(arguments: &Arguments) -> kiln::Result<()> {
     if let Some(path) = &arguments.trace {
         profile.write_chrome_trace(path)?;
         println!("wrote {}: open it in ui.perfetto.dev", path.display());
+    }
+    if let Some(path) = &arguments.page {
+        profile.write_html(path)?;
+        println!("wrote {}: open it in a browser", path.display());
     }
     if let Some(folder) = &arguments.tensorboard {
         kiln::profile::tensorboard_trace_handler(folder)(&profile)?;

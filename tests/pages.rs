@@ -165,6 +165,9 @@ fn shows_memory(browser: &Browser, report: &PlanReport) {
     picture(browser, "memory.png");
 }
 
+/// A label that would end the page's data, were it written as it is.
+const HOSTILE: &str = "</script><b>\"batch\"</b>";
+
 /// Two steps of training, memory included.
 fn profiled() -> Profile {
     kiln::manual_seed(0);
@@ -173,7 +176,7 @@ fn profiled() -> Profile {
     let schedule = Schedule { skip_first: 0, wait: 0, warmup: 2, active: 2, repeat: 1 };
     let mut profiler = Profiler::builder().profile_memory(true).schedule(schedule).start();
     for _ in 0..4 {
-        let x = Tensor::randn([8, 16], ());
+        let x = record_function(HOSTILE, || Tensor::randn([8, 16], ()));
         let labels = Tensor::zeros([8], ()).to_dtype(DType::I64);
         let loss = record_function("net", || net.forward(&x)).cross_entropy(&labels, Default::default());
         adam.zero_grad();
@@ -204,6 +207,7 @@ fn a_profiles_page_says_what_the_profile_says() {
         browser.click(".graph .box[data-kind=kernel] .back");
         let panel = browser.text("return document.querySelector('#detail').innerText");
         assert!(panel.contains("mean of 2 runs") && panel.contains("measured / predicted"), "{panel}");
+        assert!(panel.contains(HOSTILE), "{panel}");
         picture(&browser, "profile.png");
 
         browser.click("[data-tab=Timeline]");
@@ -237,6 +241,39 @@ fn profile_shows_memory(browser: &Browser, profile: &Profile) {
         browser.number("return Number(document.querySelector('[data-view=Memory] .note').dataset.most)");
     assert_eq!(shown, most as f64);
     picture(browser, "profile_memory.png");
+}
+
+#[test]
+fn a_loop_is_drawn_with_its_kernels_inside() {
+    let Some((browser, _alone)) = browser() else { return };
+    with_context(&Context::new(), || {
+        let (x, w) = (Tensor::ones([12, 8, 8], ()), Tensor::ones([8, 8], ()));
+        kiln::realize(&[&x, &w]).expect("inputs");
+        let (last, all) = kiln::scan(&[Tensor::zeros([8, 8], ())], &[x], |carries, slice| {
+            let next = (carries[0].matmul(&w) + &slice[0]).tanh();
+            (vec![next.clone()], vec![next])
+        });
+        let (report, page) =
+            (kiln::plan(&[&last[0].exp(), &all[0].sum(0)]).expect("a plan"), file("loop.html"));
+        report.write_html(&page).expect("a page");
+        browser.visit(&page);
+        assert_eq!(total(&browser, "kernels"), report.kernels.len() as f64);
+        assert_eq!(total(&browser, "launches"), report.launches() as f64);
+        assert_eq!(total(&browser, "peak"), report.peak_bytes() as f64);
+        let drawn = browser.text("return document.querySelector('.graph .loop') ? document.querySelector('.graph').textContent : ''");
+        assert!(drawn.contains("× 12") && drawn.contains("loop"), "{drawn}");
+        // What reads the loop's results reads its kernel's.
+        let read = browser.number("return NOW.nodes.filter(node => node.group === null && node.reads.some(read => read.from.length)).length");
+        assert!(read >= 2.0, "{read}");
+        assert_quiet(&browser);
+    });
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_an_error() {
+    let plan = Tensor::ones([4], ()).exp().plan().expect("a plan");
+    let error = plan.write_html(env!("CARGO_TARGET_TMPDIR")).expect_err("a folder is no file").to_string();
+    assert!(error.contains(env!("CARGO_TARGET_TMPDIR")) && error.contains("tests/pages.rs"), "{error}");
 }
 
 #[test]

@@ -189,7 +189,8 @@ fi
 KILN_VIRTUAL_DEVICES=cpu=2,cuda=1 cargo run --quiet --release --example device_info
 cargo run --quiet --release --example memory_tracker -- --rows 64 --timeline target/memory.html
 cargo run --quiet --release --example big_model -- --device cpu
-cargo run --quiet --release --example profile_training -- --device cpu --batch 64 --width 64 --trace target/profile.json
+cargo run --quiet --release --example where_does_memory_go -- --device cpu --batch 32 --width 64 --page target/where_does_memory_go.html
+cargo run --quiet --release --example profile_training -- --device cpu --batch 64 --width 64 --trace target/profile.json --page target/profile.html
 cargo run --quiet --release --example device_agnostic -- --device cpu
 KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example transfer_bench -- --device cpu:1 --up-to 8 --out target/transfers.svg
 KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example pinned_loader -- --device cpu:1 --rows 256 --columns 128 --batches 4

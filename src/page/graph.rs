@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::base::region::{OPTIMIZER, SEPARATOR};
-use crate::base::{Device, OpName, Region, Span};
+use crate::base::{Device, Direction, Region, Span};
 use crate::ir::print::line;
 use crate::ir::{Graph, NodeId, Op};
 use crate::page::texts::Texts;
@@ -130,7 +129,7 @@ impl<'a> GraphData<'a> {
         let (call, ty) = (run.call(output), graph.ty(output));
         let bytes = ty.bytes() as u64;
         let device = if step.device == Device::cpu() { from } else { step.device };
-        let direction = crate::base::Direction::of(from, step.device);
+        let direction = Direction::of(from, step.device);
         let seconds = self.peaks.get(&device).map(|peak| peak.seconds_per_byte(direction) * bytes as f64);
         self.operation("transfer", call.span, call.name.region())
             .text("kind", "transfer")
@@ -191,24 +190,13 @@ fn inside(graph: &Graph, step: &Step, body: &ObservedRun, writers: &Writers) -> 
 
 /// What part of training a kernel is of.
 fn role(run: &ObservedRun, step: &Step, is_copy: bool) -> &'static str {
-    if step.outputs.iter().any(|&output| is_optimizers(run, output)) {
+    if step.outputs.iter().any(|&output| run.is_optimizers(output)) {
         "optimizer"
-    } else if step.members.iter().any(|&member| is_gradient(run, member)) {
+    } else if step.members.iter().any(|&member| run.is_gradient(member)) {
         "gradient"
     } else if is_copy {
         "copy"
     } else {
         "forward"
     }
-}
-
-/// Whether a value is part of a gradient.
-pub(super) fn is_gradient(run: &ObservedRun, id: NodeId) -> bool {
-    run.call(id).name.text() == Some(OpName::GRADIENT)
-}
-
-/// Whether an optimizer's step built a value.
-pub(super) fn is_optimizers(run: &ObservedRun, id: NodeId) -> bool {
-    let path = run.call(id).name.region().path();
-    path.is_some_and(|path| path.rsplit(SEPARATOR).next() == Some(OPTIMIZER))
 }

@@ -11,6 +11,7 @@ use crate::page::{html, memory};
 use crate::plan::PlanReport;
 use crate::plan::history::write;
 use crate::plan::observe::ObservedRun;
+use crate::plan::report::blocks;
 use crate::profile::json::{Object, list, optional};
 
 impl PlanReport {
@@ -117,7 +118,7 @@ pub(super) fn json<'a>(
                 Object::new().text("device", &device.to_string()).value("bytes", *bytes).end()
             })),
         )
-        .value("blocks", memory::json(run, texts));
+        .value("blocks", list(blocks(run).iter().map(|block| memory::json(block, texts).end())));
     (object, node_of, count)
 }
 

@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::{Device, Shape, Span};
-use crate::page::memory::{Block, BlockKind, blocks};
+use crate::page::memory;
 use crate::page::texts::Texts;
 use crate::plan::observe::ObservedRun;
+use crate::plan::report::{BlockKind, MemoryBlock, blocks};
 use crate::profile::Profile;
 use crate::profile::event::{KernelEvent, MemoryEvent};
 use crate::profile::json::{Object, list, optional};
 
 /// What the memory of intermediates is called where it is handed out.
 const ARENA: &str = "intermediates";
+/// What memory is called that kernels need while they run.
+const SCRATCH: &str = "scratch";
 
 /// What tells a result of a plan in the books of a device: operation, shape, line.
 type ResultKey = (&'static str, Shape, Span);
@@ -26,6 +29,8 @@ struct Execution {
     steps: Vec<Option<(Duration, Duration)>>,
     last: usize,
     begins: Duration,
+    /// The devices whose intermediates have been found.
+    shown: Vec<Device>,
 }
 
 /// Memory that was in use.
@@ -50,9 +55,10 @@ pub(super) fn json(profile: &Profile, runs: &[Arc<ObservedRun>], texts: &mut Tex
         if name == ARENA
             && let Some(at) = executions.iter().position(|one| one.uses(device, bytes, block))
         {
-            let execution = executions.remove(at);
+            let execution = &mut executions[at];
+            execution.shown.push(device);
             out.extend(execution.inside(device, block).into_iter().map(|(inner, times)| {
-                timed(inner.json(&execution.run, texts), times).value("parent", parent).end()
+                timed(memory::json(&inner, texts), times).value("parent", parent).end()
             }));
         }
     }
@@ -63,7 +69,7 @@ pub(super) fn json(profile: &Profile, runs: &[Arc<ObservedRun>], texts: &mut Tex
             .value("bytes", bytes)
             .value(
                 "parts",
-                list(parts.unwrap_or_default().iter().map(|part| part.0.json(&part.1, texts).end())),
+                list(parts.unwrap_or_default().iter().map(|part| memory::json(part, texts).end())),
             )
             .end()
     });
@@ -111,26 +117,24 @@ fn before(profile: &Profile) -> Vec<(Device, u64)> {
 }
 
 /// The inputs of a plan that stay from run to run: parameters and the state of an optimizer.
-fn stays(run: &Arc<ObservedRun>, device: Device) -> Vec<(Block, Arc<ObservedRun>)> {
-    let kept = |block: &Block| {
-        block.input.is_some() && matches!(block.kind, BlockKind::Parameter | BlockKind::Optimizer)
+fn stays(run: &ObservedRun, device: Device) -> Vec<MemoryBlock> {
+    let kept = |block: &MemoryBlock| {
+        block.is_input && matches!(block.kind, BlockKind::Parameter | BlockKind::Optimizer)
     };
     let own = blocks(run).into_iter().filter(|block| block.device == device && kept(block));
-    own.map(|block| (block, run.clone())).collect()
+    own.collect()
 }
 
 /// What the results of plans are for, as they are found in the books.
-fn results(runs: &[Arc<ObservedRun>]) -> HashMap<ResultKey, (Block, Arc<ObservedRun>)> {
+fn results(runs: &[Arc<ObservedRun>]) -> HashMap<ResultKey, MemoryBlock> {
     let mut found = HashMap::new();
     for run in runs {
-        let graph = &run.plan.schedule.graph;
-        let memory = &run.plan.schedule.memory;
-        let made = memory.results.iter().filter(|result| result.donated.is_none());
-        let own = blocks(run).into_iter().filter(|block| block.offset.is_none() && block.value.is_some());
-        for (result, block) in made.zip(own) {
-            let (node, call) = (graph.node(result.node), run.call(result.node));
-            let key = (node.op.name(), node.ty.shape.clone(), call.span);
-            found.entry(key).or_insert((block, run.clone()));
+        let (graph, memory) = (&run.plan.schedule.graph, &run.plan.schedule.memory);
+        for block in blocks(run) {
+            let Some(result) = block.result.map(|number| &memory.results[number]) else { continue };
+            let node = graph.node(result.node);
+            let key = (node.op.name(), node.ty.shape.clone(), run.call(result.node).span);
+            found.entry(key).or_insert(block);
         }
     }
     found
@@ -149,7 +153,7 @@ fn executions(profile: &Profile) -> Vec<Execution> {
         let at = known.unwrap_or_else(|| {
             let steps = vec![None; run.plan.schedule.steps.len()];
             let (thread, begins) = (event.thread, event.launched);
-            found.push(Execution { run: run.clone(), thread, steps, last: step, begins });
+            found.push(Execution { run: run.clone(), thread, steps, last: step, begins, shown: Vec::new() });
             found.len() - 1
         });
         let execution = &mut found[at];
@@ -164,15 +168,16 @@ impl Execution {
     fn uses(&self, device: Device, bytes: u64, block: &Held<'_>) -> bool {
         let arenas = &self.run.plan.schedule.memory.arenas;
         (block.start..=block.end).contains(&self.begins)
+            && !self.shown.contains(&device)
             && arenas.iter().any(|arena| arena.0 == device && arena.1 as u64 == bytes)
     }
 
     /// The intermediates in a block, with their times.
-    fn inside(&self, device: Device, held: &Held<'_>) -> Vec<(Block, (Duration, Duration))> {
+    fn inside(&self, device: Device, held: &Held<'_>) -> Vec<(MemoryBlock, (Duration, Duration))> {
         let own =
             blocks(&self.run).into_iter().filter(|block| block.offset.is_some() && block.device == device);
-        let times = |block: Block| {
-            let (first, last) = block.steps;
+        let times = |block: MemoryBlock| {
+            let (first, last) = (block.first, block.last);
             let start = self.steps[first..].iter().flatten().next().map_or(held.start, |times| times.0);
             let end = self.steps[..=last].iter().rev().flatten().next().map_or(held.end, |times| times.1);
             (block, (start.clamp(held.start, held.end), end.clamp(held.start, held.end).max(start)))
@@ -182,13 +187,17 @@ impl Execution {
 }
 
 impl Held<'_> {
-    fn json(&self, results: &HashMap<ResultKey, (Block, Arc<ObservedRun>)>, texts: &mut Texts) -> Object {
+    fn json(&self, results: &HashMap<ResultKey, MemoryBlock>, texts: &mut Texts) -> Object {
         let event = self.event;
         let known = event.at.and_then(|at| results.get(&(event.name, event.shape.clone(), at)));
         let object = match known {
-            Some((block, run)) => block.json(run, texts),
+            Some(block) => memory::json(block, texts),
             None => {
-                let kind = if event.name == ARENA { "arena" } else { "other" };
+                let kind = match event.name {
+                    ARENA => "arena",
+                    SCRATCH => "scratch",
+                    _ => "other",
+                };
                 Object::new()
                     .text("device", &event.device.to_string())
                     .text("kind", kind)

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 
+use crate::base::region::{OPTIMIZER, SEPARATOR};
 use crate::base::{OpName, Region, Span};
 use crate::ir::collect::{Collected, collect};
 use crate::ir::{Node, NodeId, Op, Type};
@@ -122,6 +123,17 @@ impl ObservedRun {
     /// What the user called for a value.
     pub(crate) fn call(&self, id: NodeId) -> UserCall {
         self.calls[id.index()]
+    }
+
+    /// Whether a value is part of a gradient.
+    pub(crate) fn is_gradient(&self, id: NodeId) -> bool {
+        self.call(id).name.text() == Some(OpName::GRADIENT)
+    }
+
+    /// Whether an optimizer's step built a value; known while a profiler is on.
+    pub(crate) fn is_optimizers(&self, id: NodeId) -> bool {
+        let path = self.region(id).path();
+        path.is_some_and(|path| path.rsplit(SEPARATOR).next() == Some(OPTIMIZER))
     }
 
     fn region(&self, id: NodeId) -> Region {

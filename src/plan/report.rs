@@ -24,6 +24,7 @@ use crate::plan::run::ChannelOf;
 use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
 use crate::schedule::{Step, StepAction, TransferReason};
 
+mod blocks;
 mod casts;
 mod chunks;
 mod fusion_blocker;
@@ -37,6 +38,8 @@ mod repeats;
 mod table;
 mod text;
 
+pub(crate) use blocks::blocks;
+pub use blocks::{BlockKind, MemoryBlock};
 pub(crate) use casts::PlannedCast;
 pub use chunks::InChunks;
 pub use fusion_blocker::FusionBlocker;

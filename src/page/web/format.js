@@ -44,6 +44,9 @@ const shortLine = at => at.replace(/^.*[/\\]/, "");
 /** A text of at most so many characters. */
 const cut = (text, most) => text.length <= most ? text : text.slice(0, most - 1) + "…";
 
+/** The end of a text, of at most so many characters: of a line, the number is what tells it. */
+const cutStart = (text, most) => text.length <= most ? text : "…" + text.slice(text.length - most + 1);
+
 /** Steps of an axis: about `wanted` round numbers up to `end`, in powers of `base`. */
 function ticks(start, end, wanted, base = 10) {
   const span = end - start;

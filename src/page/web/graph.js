@@ -47,8 +47,8 @@ class GraphView {
     const inside = node.operations ?? [];
     const shown = inside.length > BOX.operations ? inside.slice(-BOX.operations) : inside;
     const rows = inside.length > shown.length ? [`… ${inside.length - shown.length} more before`] : [];
-    rows.push(...shown.map(one => cut(one.name, 20)));
-    const lines = shown.map(one => cut(shortLine(node.side.lines[one.line].at), 16));
+    rows.push(...shown.map(one => cut(one.name, 19)));
+    const lines = shown.map(one => cutStart(shortLine(node.side.lines[one.line].at), 17));
     const firstLine = rows.length - shown.length;
     const share = Math.max(2, (BOX.width - 8) * cost(node) / most);
     const box = s("g", {
