@@ -40,7 +40,6 @@ function differences(a, b) {
   compare("launches", node => node.launches, grouped);
   compare("moved", node => node.moved, bytes);
   compare("FLOP", node => node.flops ?? 0, count);
-  compare("bound", node => node.bound ?? "", value => value || "unknown");
   if (text(a, "ir") !== text(b, "ir")) found.push("another kernel IR");
   else if (text(a, "source") !== text(b, "source")) found.push("another program for the same kernel");
   return found;

@@ -50,6 +50,7 @@ class GraphView {
     rows.push(...shown.map(one => cut(one.name, 19)));
     const lines = shown.map(one => cutStart(shortLine(node.side.lines[one.line].at), 17));
     const firstLine = rows.length - shown.length;
+    const label = cutStart(node.label, 14);
     const share = Math.max(2, (BOX.width - 8) * cost(node) / most);
     const box = s("g", {
       class: ["box", change].filter(Boolean).join(" "), transform: `translate(${node.x} ${node.y})`, tabindex: 0, role: "button",
@@ -62,7 +63,8 @@ class GraphView {
       s("rect", { class: "back", width: BOX.width, height: node.height, rx: 6 }),
       s("rect", { class: "stripe", width: 5, height: node.height, rx: 2.5 }),
       s("rect", { class: "share", x: 5, y: node.height - 4, width: share, height: 4 }),
-      line(0, 19, cut(node.name, 32), "name"), line(1, 19, cut(sub, 44), "muted sub"),
+      line(0, 19, cut(node.name, label ? 31 - label.length : 32), "name"),
+      label ? line(0, 19, label, "muted end", BOX.width - 10) : null, line(1, 19, cut(sub, 44), "muted sub"),
       ...rows.map((text, row) => line(row + 2, 22, text, "op")),
       ...lines.map((text, row) => line(row + firstLine + 2, 22, text, "op muted end", BOX.width - 10)));
     this.boxes.set(node, box);

@@ -33,7 +33,7 @@ class MemoryChart {
     const searched = this.words?.length > 0;
     const found = searched && this.words.every(word => blockWords(block, this.side).includes(word));
     return s("rect", {
-      class: ["block", block.kind === "arena" ? "arena" : null, found ? "match" : null].filter(Boolean).join(" "),
+      class: ["block", block.kind === "arena" ? "arena" : null, found ? "match" : null, height < 3 ? "thin" : null].filter(Boolean).join(" "),
       x, width: Math.max(1, right - x), y: chart.y(block.y + block.bytes), height,
       fill: `var(--${block.kind})`, opacity: searched && !found ? 0.15 : null,
       "data-block": block.name, onclick: () => block.node && tell("select", block.node), ...tipped(() => this.tip(block)),

@@ -50,6 +50,7 @@ function tracks(side) {
   return found;
 }
 
+/** The timeline of a profile; of two, both have one scale. */
 class Timeline {
   constructor(parent, side) {
     this.side = side;
@@ -61,7 +62,7 @@ class Timeline {
       return placed;
     });
     this.chart = new Chart(parent, {
-      height: y + 56, end: side.profile.span, nameX: "time", formatX: seconds, left: ROW.left, draw: chart => this.draw(chart),
+      height: y + 56, end: Math.max(...SIDES.map(side => side.profile?.span ?? 0)), nameX: "time", formatX: seconds, left: ROW.left, draw: chart => this.draw(chart),
     });
     on("search", words => { this.words = words; this.chart.redraw(); });
     on("select", node => { this.selected = node; this.chart.redraw(); });
