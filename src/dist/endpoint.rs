@@ -30,6 +30,11 @@ impl Endpoint {
         Endpoint { transport, exchanges: AtomicU64::new(0), messages, order }
     }
 
+    /// This rank's number among the ranks on its machine.
+    pub fn local_rank(&self) -> usize {
+        self.transport.local_rank()
+    }
+
     /// The same rank in a group of some ranks, this one among them.
     pub fn subgroup(&self, members: &[usize]) -> Endpoint {
         Endpoint::new(self.transport.subgroup(members), self.order.clone())

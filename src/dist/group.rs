@@ -60,6 +60,12 @@ impl Group {
         self.endpoint.size()
     }
 
+    /// This rank's number among the ranks of the world that are on its machine: which device it takes. PyTorch:
+    /// `LOCAL_RANK`.
+    pub fn local_rank(&self) -> usize {
+        self.endpoint.local_rank()
+    }
+
     /// The name in errors and plans: `world`, and of a group of some of its ranks their numbers.
     pub fn name(&self) -> &str {
         self.endpoint.name()

@@ -1,7 +1,8 @@
 //! Several ranks that train one model: the same program run several times at once, as threads or as processes, each
 //! on data of its own.
 //!
-//! [`spawn`] runs ranks as threads of this process. Each gets its [`Group`], through which it meets the others.
+//! [`spawn`] runs ranks as threads of this process, [`init`] joins the processes that a launcher has started. Each
+//! rank gets its [`Group`], through which it meets the others.
 //! [`Ddp`] is a model that all of them train.
 //!
 //! ```
@@ -19,6 +20,10 @@
 mod ddp;
 mod endpoint;
 mod group;
+mod init;
+mod launch;
+#[cfg(all(feature = "mpi", unix))]
+mod mpi;
 mod operations;
 mod reduce;
 mod spawn;
@@ -29,6 +34,7 @@ pub use crate::base::{CollectiveError, CollectiveProblem};
 pub use crate::ir::collective::Reduce;
 pub use ddp::{BufferSync, Ddp, DdpOpts};
 pub use group::Group;
+pub use init::{Backend, InitOpts, init, init_with};
 pub use spawn::{SpawnOpts, spawn, spawn_with};
 
 #[cfg(test)]

@@ -61,6 +61,8 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync {
     fn rank(&self) -> usize;
     /// The number of ranks.
     fn size(&self) -> usize;
+    /// This rank's number among the ranks on its machine, of the whole world.
+    fn local_rank(&self) -> usize;
     /// Gives bytes to all other ranks and takes theirs: by rank, this one's own among them.
     ///
     /// # Errors

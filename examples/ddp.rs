@@ -1,0 +1,64 @@
+//! Data parallelism: several ranks train one model, each on its part of every batch.
+//!
+//! As threads of one process, or as processes that an MPI launcher starts (feature `mpi`):
+//!
+//! ```text
+//! cargo run --release --example ddp -- --threads 4
+//! cargo build --release --example ddp --features mpi && mpirun -n 4 target/release/examples/ddp
+//! ```
+
+use clap::Parser;
+use kiln::dist::{self, Backend, Ddp, Group, Reduce};
+use kiln::nn::{Layer, Linear, ModuleExt, Relu, Sequential};
+use kiln::optim::{Adam, AdamOpts, Optimizer};
+use kiln::prelude::*;
+
+#[derive(Parser)]
+struct Args {
+    /// Ranks as threads of this process; 0 for the processes of an MPI launcher
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Steps to train
+    #[arg(long, default_value_t = 100)]
+    steps: u64,
+    /// Samples of a step, all ranks together
+    #[arg(long, default_value_t = 256)]
+    batch: usize,
+}
+
+const FEATURES: usize = 16;
+
+fn main() -> kiln::Result<()> {
+    let args = Args::parse();
+    if args.threads > 0 {
+        return dist::spawn(args.threads, |group| train(&group, &args)).map(drop);
+    }
+    train(&dist::init(Backend::Mpi)?, &args)
+}
+
+fn train(group: &Group, args: &Args) -> kiln::Result<()> {
+    let net = Sequential::new().push(Linear::new(FEATURES, 64, ())).push(Relu).push(Linear::new(64, 1, ()));
+    // Every rank takes the parameters of rank 0.
+    let model = Ddp::new(net, group, ())?;
+    let mut optimizer = Adam::new(model.parameters(), AdamOpts::default().lr(3e-3));
+    let rows = args.batch / group.size();
+    for step in 0..args.steps {
+        // Data differ from rank to rank.
+        kiln::manual_seed(step * group.size() as u64 + group.rank() as u64);
+        let x = Tensor::randn([rows, FEATURES], ());
+        let y = x.square().mean(1).unsqueeze(1);
+        optimizer.zero_grad();
+        let loss = (model.forward(&x) - y).square().mean(..);
+        loss.backward()?;
+        optimizer.step()?;
+        if step % 20 == 0 || step + 1 == args.steps {
+            let joint = group.all_reduce(&loss.detach(), Reduce::Mean).item::<f32>()?;
+            println!(
+                "step {step}, rank {}: loss {:.5}, of all {joint:.5}",
+                group.rank(),
+                loss.item::<f32>()?
+            );
+        }
+    }
+    Ok(())
+}
