@@ -122,18 +122,15 @@ fn spawn_at<R: Send>(
 
 /// The results, or the first error that is not another rank's end.
 fn first_cause<R>(results: Vec<Result<R>>) -> Result<Vec<R>> {
-    let follows = |result: &Result<R>| match result {
-        Err(Error::Collective(error)) => matches!(error.problem, CollectiveProblem::Gone { .. }),
-        Ok(_) | Err(_) => true,
+    let is_consequence = |error: &Error| match error {
+        Error::Collective(error) => matches!(error.problem, CollectiveProblem::Gone { .. }),
+        _ => false,
     };
-    let (mut values, mut first) = (Vec::with_capacity(results.len()), None);
-    for result in results {
-        let follows = follows(&result);
-        match result {
-            Ok(value) => values.push(value),
-            Err(error) if first.is_none() || !follows => first = Some(error),
-            Err(_) => {}
+    let cause = results.iter().position(|result| result.as_ref().is_err_and(|error| !is_consequence(error)));
+    match cause {
+        Some(cause) => {
+            results.into_iter().nth(cause).map_or(Ok(Vec::new()), |result| result.map(|_| Vec::new()))
         }
+        None => results.into_iter().collect(),
     }
-    first.map_or(Ok(values), Err)
 }
