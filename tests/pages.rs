@@ -162,6 +162,11 @@ fn shows_memory(browser: &Browser, report: &PlanReport) {
     assert!(axes.contains("step of the plan") && axes.contains("bytes") && axes.contains("KiB"), "{axes}");
     browser.hover(".chart .block");
     assert!(browser.text("return document.querySelector('#tip').textContent").contains("parameter"));
+    browser.click(".chart .block[data-block='gradient (packed)']");
+    let parts = browser.text("return document.querySelector('#parts').innerText");
+    for shape in ["f32[32, 16]", "f32[32]", "f32[10, 32]", "f32[10]"] {
+        assert!(parts.contains(shape), "{shape} in {parts}");
+    }
     picture(browser, "memory.png");
 }
 

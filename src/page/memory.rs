@@ -2,7 +2,7 @@
 
 use crate::page::texts::Texts;
 use crate::plan::report::MemoryBlock;
-use crate::profile::json::{Object, optional};
+use crate::profile::json::{Object, list, optional};
 
 /// A block.
 pub(super) fn json(block: &MemoryBlock, texts: &mut Texts) -> Object {
@@ -17,4 +17,5 @@ pub(super) fn json(block: &MemoryBlock, texts: &mut Texts) -> Object {
         .value("first", block.first)
         .value("last", block.last)
         .value("offset", optional(block.offset))
+        .value("parts", list(block.parts.iter().map(|part| json(part, texts).end()).collect::<Vec<_>>()))
 }

@@ -206,6 +206,7 @@ impl Held<'_> {
                     .value("line", optional(event.at.map(|at| texts.line(at))))
                     .text("type", &event.shape.to_string())
                     .value("bytes", event.bytes)
+                    .value("parts", "[]")
             }
         };
         timed(object, (self.start, self.end)).value("old", self.old)

@@ -79,6 +79,21 @@ function showDetail(node) {
   byId("detail").scrollTop = 0;
 }
 
+/** Shows a block of memory: what made it, and what lies side by side in it. */
+function showBlock(block, side, duration) {
+  const parts = [...block.parts].sort((a, b) => b.bytes - a.bytes);
+  const where = part => [part.label, part.line === null ? null : shortLine(side.lines[part.line].at)].filter(Boolean).join(", ");
+  byId("detail").replaceChildren(
+    h("h2", {}, swatch(block.kind), `${block.name} ${block.type}`),
+    factList([["what", kindName(block.kind)], ["bytes", `${bytes(block.bytes)} (${grouped(block.bytes)})`], ["label", block.label],
+      ["in memory", duration], ["written by", block.node ? nodeLink(block.node) : null]]),
+    ...block.line === null ? [] : [h("h3", {}, "Your line"), ...[userSource(side.lines[block.line])].flat()],
+    ...parts.length ? [h("h3", {}, `Inside, ${grouped(parts.length)} tensors`), h("ul", { id: "parts" }, parts.map(part =>
+      h("li", {}, h("code", {}, part.type), ` ${bytes(part.bytes)} `, h("span", { class: "muted" }, [part.name, where(part)].filter(Boolean).join(", ")))))] : [],
+  );
+  byId("detail").scrollTop = 0;
+}
+
 /** What the panel says before anything is selected. */
 function showHint() {
   byId("detail").replaceChildren(

@@ -36,7 +36,7 @@ class MemoryChart {
       class: ["block", block.kind === "arena" ? "arena" : null, found ? "match" : null, height < 3 ? "thin" : null].filter(Boolean).join(" "),
       x, width: Math.max(1, right - x), y: chart.y(block.y + block.bytes), height,
       fill: `var(--${block.kind})`, opacity: searched && !found ? 0.15 : null,
-      "data-block": block.name, onclick: () => block.node && tell("select", block.node), ...tipped(() => this.tip(block)),
+      "data-block": block.name, onclick: () => showBlock(block, this.side, this.duration(block)), ...tipped(() => this.tip(block)),
     });
   }
 

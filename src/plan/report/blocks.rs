@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::{Device, Span};
 use crate::ir::{NodeId, Op, Type};
 use crate::plan::context::current;
-use crate::plan::observe::ObservedRun;
+use crate::plan::observe::{ObservedInput, ObservedRun};
 use crate::plan::report::{PlanReport, bytes};
 use crate::plan::run::UserCall;
 use crate::schedule::memory::{ResultBuffer, Storage};
@@ -58,6 +58,8 @@ pub struct MemoryBlock {
     pub(crate) is_input: bool,
     /// Of a result: its number.
     pub(crate) result: Option<usize>,
+    /// What lies side by side in it, if that is several tensors.
+    pub(crate) parts: Vec<MemoryBlock>,
 }
 
 impl PlanReport {
@@ -165,6 +167,7 @@ impl MemoryBlock {
             offset: None,
             is_input: false,
             result: None,
+            parts: Vec::new(),
         }
     }
 
@@ -194,13 +197,36 @@ fn last_step(run: &ObservedRun) -> usize {
 /// The memory of the inputs, each block once, however many of them are in it.
 fn inputs(run: &ObservedRun) -> Vec<MemoryBlock> {
     let own = run.inputs.iter().enumerate().filter(|(number, input)| input.first_with == *number);
-    let block = |(number, input): (usize, &crate::plan::observe::ObservedInput)| {
+    let block = |(number, input): (usize, &ObservedInput)| {
         let kind = input_kind(run, number);
         let block = MemoryBlock::new(input.ty.device, kind, input.bytes, (0, last_step(run)));
         let block = block.made_by(input.call, &input.ty, input_name(run, number, kind));
-        MemoryBlock { is_input: true, ..block }
+        MemoryBlock { is_input: true, parts: input_parts(run, number, kind), ..block }
     };
     own.map(block).collect()
+}
+
+/// The parameters that are in the memory of an input, if there are several.
+fn input_parts(run: &ObservedRun, first: usize, kind: BlockKind) -> Vec<MemoryBlock> {
+    let inside = run.inputs.iter().filter(|input| input.first_with == first && input.is_parameter);
+    let part = |input: &ObservedInput| {
+        let bytes = input.ty.bytes() as u64;
+        let part = MemoryBlock::new(input.ty.device, kind, bytes, (0, last_step(run)));
+        part.made_by(input.call, &input.ty, "a parameter".into())
+    };
+    let parts: Vec<MemoryBlock> = inside.map(part).collect();
+    if parts.len() > 1 { parts } else { Vec::new() }
+}
+
+/// What is packed in a value, if something is.
+fn packed_parts(run: &ObservedRun, id: NodeId, kind: BlockKind, steps: (usize, usize)) -> Vec<MemoryBlock> {
+    let graph = &run.plan.schedule.graph;
+    let Op::Pack(_) = graph.node(id).op else { return Vec::new() };
+    let part = |piece: &NodeId| {
+        let ty = graph.ty(*piece);
+        MemoryBlock::new(ty.device, kind, ty.bytes() as u64, steps).holding(run, *piece)
+    };
+    graph.pieces(&id).iter().map(part).collect()
 }
 
 /// What is in the memory of an input.
@@ -249,7 +275,8 @@ fn result(run: &ObservedRun, number: usize, result: &ResultBuffer) -> MemoryBloc
     let named = std::iter::once(&result.node).chain(pieces).find(|id| run.call(**id).name.text().is_some());
     let block = MemoryBlock::new(result.device, kind, result.bytes as u64, (first, last_step(run)));
     let block = block.holding(run, *named.unwrap_or(&result.node));
-    MemoryBlock { result: Some(number), ..block }
+    let parts = packed_parts(run, result.node, kind, (first, last_step(run)));
+    MemoryBlock { result: Some(number), parts, ..block }
 }
 
 fn intermediate(run: &ObservedRun, storage: &Storage) -> MemoryBlock {
@@ -266,7 +293,9 @@ fn intermediate(run: &ObservedRun, storage: &Storage) -> MemoryBlock {
         Some(id) => block.holding(run, id),
         None => block,
     };
-    MemoryBlock { offset: Some(storage.offset as u64), ..block }
+    let packs = storage.nodes.iter().map(|&id| packed_parts(run, id, kind, steps));
+    let parts = packs.max_by_key(Vec::len).unwrap_or_default();
+    MemoryBlock { offset: Some(storage.offset as u64), parts, ..block }
 }
 
 /// What repetitions take while they run: the intermediates of their bodies, and the results of two trips.
