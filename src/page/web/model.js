@@ -7,8 +7,8 @@ const ROLES = [
   ["copy", "copy", "copies only"], ["transfer", "transfer", "transfer"],
 ];
 const KINDS = [
-  ["parameter", "parameter"], ["optimizer", "optimizer state"], ["gradient", "gradient"], ["activation", "activation"],
-  ["result", "result"], ["input", "input"], ["scratch", "scratch"], ["other", "other"], ["arena", "intermediates, not used"],
+  ["parameter", "parameter"], ["optimizer", "optimizer state"], ["input", "input"], ["gradient", "gradient"],
+  ["activation", "activation"], ["result", "result"], ["scratch", "scratch"], ["other", "other"], ["arena", "intermediates, not used"],
 ];
 const roleColor = role => ROLES.find(([name]) => name === role)[1];
 const kindName = kind => KINDS.find(([name]) => name === kind)[1];
