@@ -237,3 +237,36 @@ fn steps_of_a_model_are_planned_for_all_ranks_at_once() {
     assert_eq!(context.counters().plans_built, before.plans_built);
     assert_eq!(alone, again);
 }
+
+#[test]
+fn what_needs_no_result_runs_meanwhile() {
+    let found = ranks(2, |group| {
+        let x = own(group);
+        let sum = group.all_reduce(&x, Reduce::Sum);
+        // Products that nothing fuses with.
+        let y = x.t().matmul(&x).tanh().matmul(&x.t()).matmul(&x).sum(..);
+        let z = (&sum * 2.0).sum(..);
+        let report = kiln::plan(&[&y, &z])?;
+        let overlapped = report.collectives[0].overlapped;
+        kiln::realize(&[&y, &z])?;
+        Ok((overlapped, z.item::<f32>()?))
+    });
+    assert!(found[0].0 > 0, "{found:?}");
+    assert_eq!(found[0], found[1]);
+    assert_eq!(found[0].1, 2.0 * 3.0 * 7.75);
+}
+
+#[test]
+fn axes_of_a_mesh_are_groups() {
+    ranks(6, |world| {
+        let mesh = dist::Mesh::new(world, &[("data", 3), ("model", 2)])?;
+        let place = |axis: &str| mesh.group(axis).map(Group::rank);
+        assert_eq!((place("data")?, place("model")?), (world.rank() / 2, world.rank() % 2));
+        assert_eq!(mesh.group("data")?.size(), 3);
+        let wrong = [&[("data", 4)][..], &[("a", 2), ("a", 3)], &[]].map(|axes| dist::Mesh::new(world, axes));
+        assert!(wrong.iter().all(Result::is_err));
+        let unknown = mesh.group("pipeline").unwrap_err().to_string();
+        assert!(unknown.contains("expected one of the axes data, model, found pipeline"), "{unknown}");
+        mesh.group("data")?.barrier()
+    });
+}

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
 
 use crate::base::{CollectiveError, Error, Result, Span};
 use crate::dist::reduce::reduce;
 use crate::dist::transport::{Header, Incoming, Moved, Outgoing, Transport};
+use crate::dist::worker::Worker;
 use crate::ir::Type;
 use crate::ir::collective::{BuildOrder, Channel, CollectiveKind, Reduce};
 
@@ -22,12 +24,17 @@ pub(crate) struct Endpoint {
     /// By other rank: messages to it and from it so far.
     messages: Vec<[AtomicU64; 2]>,
     order: Arc<BuildOrder>,
+    worker: Arc<Worker>,
 }
 
 impl Endpoint {
-    pub fn new(transport: Arc<dyn Transport>, order: Arc<BuildOrder>) -> Endpoint {
+    pub fn new(transport: Arc<dyn Transport>) -> Endpoint {
+        Endpoint::beside(transport, Arc::default(), Arc::default())
+    }
+
+    fn beside(transport: Arc<dyn Transport>, order: Arc<BuildOrder>, worker: Arc<Worker>) -> Endpoint {
         let messages = (0..transport.size()).map(|_| Default::default()).collect();
-        Endpoint { transport, exchanges: AtomicU64::new(0), messages, order }
+        Endpoint { transport, exchanges: AtomicU64::new(0), messages, order, worker }
     }
 
     /// This rank's number among the ranks on its machine.
@@ -37,7 +44,7 @@ impl Endpoint {
 
     /// The same rank in a group of some ranks, this one among them.
     pub fn subgroup(&self, members: &[usize]) -> Endpoint {
-        Endpoint::new(self.transport.subgroup(members), self.order.clone())
+        Endpoint::beside(self.transport.subgroup(members), self.order.clone(), self.worker.clone())
     }
 
     /// Sends a value to another rank.
@@ -141,6 +148,17 @@ impl Channel for Endpoint {
     }
     fn order(&self) -> &BuildOrder {
         &self.order
+    }
+
+    fn start(
+        self: Arc<Self>,
+        kind: CollectiveKind,
+        ty: &Type,
+        span: Span,
+        operand: Vec<u8>,
+    ) -> Receiver<Result<Vec<u8>>> {
+        let (ty, worker) = (ty.clone(), self.worker.clone());
+        worker.run(move || self.run(kind, &ty, span, &operand))
     }
 
     fn run(&self, kind: CollectiveKind, ty: &Type, span: Span, operand: &[u8]) -> Result<Vec<u8>> {

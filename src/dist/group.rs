@@ -37,7 +37,7 @@ pub struct Group {
 
 impl Group {
     pub(crate) fn new(transport: Arc<dyn Transport>) -> Group {
-        Group { endpoint: Arc::new(Endpoint::new(transport, Arc::default())) }
+        Group { endpoint: Arc::new(Endpoint::new(transport)) }
     }
 
     /// This rank's end.

@@ -22,6 +22,7 @@ mod endpoint;
 mod group;
 mod init;
 mod launch;
+mod mesh;
 #[cfg(all(feature = "mpi", unix))]
 mod mpi;
 mod operations;
@@ -29,12 +30,14 @@ mod reduce;
 mod spawn;
 mod threads;
 mod transport;
+mod worker;
 
 pub use crate::base::{CollectiveError, CollectiveProblem};
 pub use crate::ir::collective::Reduce;
 pub use ddp::{BufferSync, Ddp, DdpOpts};
 pub use group::Group;
 pub use init::{Backend, InitOpts, init, init_with};
+pub use mesh::Mesh;
 pub use spawn::{SpawnOpts, spawn, spawn_with};
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! other ranks too.
 
 use std::fmt;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::base::{Kind, Result, Span};
@@ -181,6 +182,14 @@ pub trait Channel: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`crate::Error::Collective`], on every rank.
     fn run(&self, kind: CollectiveKind, ty: &Type, span: Span, operand: &[u8]) -> Result<Vec<u8>>;
+    /// [`Channel::run`] beside what this thread does next; after those that were started before.
+    fn start(
+        self: Arc<Self>,
+        kind: CollectiveKind,
+        ty: &Type,
+        span: Span,
+        operand: Vec<u8>,
+    ) -> Receiver<Result<Vec<u8>>>;
     /// The order in which this rank has built collectives, of all its groups.
     fn order(&self) -> &BuildOrder;
 }

@@ -21,6 +21,7 @@ use crate::plan::fallback::fallbacks;
 use crate::plan::observe::ObservedRun;
 use crate::plan::realize::{Prepared, find_target, prepare};
 use crate::plan::run::ChannelOf;
+use crate::plan::run::collective::waiting_step;
 use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
 use crate::schedule::{Step, StepAction, TransferReason};
 
@@ -147,6 +148,8 @@ pub struct CollectiveReport {
     pub bytes: u64,
     /// Where its data are.
     pub device: Device,
+    /// Kernels that run while the data are on their way: between it and the first step that waits for it.
+    pub overlapped: usize,
     /// The user's line that asked for it.
     pub at: Span,
 }
@@ -293,6 +296,12 @@ fn spans(plan: &Plan, collected: &Collected) -> Vec<Span> {
     lines.map(|(line, node)| line.unwrap_or(node.span)).collect()
 }
 
+/// Kernels among some steps of a plan.
+fn launches_between(plan: &Plan, numbers: std::ops::Range<usize>) -> usize {
+    let launches = |step: &&Step| matches!(step.action, StepAction::Launch(_));
+    plan.schedule.steps[numbers].iter().filter(launches).count()
+}
+
 /// What the user wrote for each node of a plan's graph.
 struct Origin<'a> {
     spans: &'a [Span],
@@ -333,6 +342,7 @@ fn add_steps(report: &mut PlanReport, plan: &Plan, origin: &Origin<'_>, launches
                     ranks: channel.map_or(0, |channel| channel.size()),
                     bytes: given.bytes() as u64,
                     device: step.device,
+                    overlapped: launches_between(plan, number + 1..waiting_step(plan, number)),
                     at: origin.spans[output.index()],
                 });
             }

@@ -1,9 +1,9 @@
 //! Execution of a plan.
 
-mod collective;
+pub(crate) mod collective;
 mod repeat;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use crate::plan::check::Check;
 use crate::plan::context::{Context, add};
 use crate::plan::debug;
 use crate::plan::observe::ObservedRun;
+use crate::plan::run::collective::InFlight;
 use crate::plan::transfer::{CHUNK, fetch, read_dense, transfer};
 use crate::runtime::label::{self, Label};
 use crate::runtime::trace::{self, LaunchClock, OpenLaunch};
@@ -75,6 +76,8 @@ struct Execution<'a> {
     scalars: &'a [u64],
     call: CallOf<'a>,
     channel: ChannelOf<'a>,
+    /// The collectives that have started and are not waited for.
+    in_flight: RefCell<Vec<InFlight>>,
     results: Vec<Arc<DeviceBuffer>>,
     arenas: HashMap<Device, Arc<DeviceBuffer>>,
     /// Kernels launched, and bytes that they load and store: counted here, since all
@@ -150,6 +153,7 @@ impl<'a> Execution<'a> {
             scalars,
             call,
             channel: &|_| None,
+            in_flight: RefCell::default(),
             results,
             arenas,
             launched,
@@ -164,6 +168,8 @@ impl<'a> Execution<'a> {
         while number < runs.len() {
             let fetched = self.fetched_together(number);
             let launched = self.launched_together(number);
+            let together = fetched.max(launched).max(1);
+            self.await_for(number..number + together)?;
             if fetched > 1 {
                 self.fetch(number..number + fetched)?;
             } else if launched > 1 {
@@ -171,9 +177,9 @@ impl<'a> Execution<'a> {
             } else {
                 self.step(number, &runs[number])?;
             }
-            number += fetched.max(launched).max(1);
+            number += together;
         }
-        Ok(())
+        self.await_all()
     }
 
     /// The value of a node as a leaf.
@@ -227,7 +233,7 @@ impl<'a> Execution<'a> {
             }
             CompiledStep::Nothing => Ok(()),
             CompiledStep::Transfer => self.transfer(step),
-            CompiledStep::Collective(kind) => self.collective(step, *kind),
+            CompiledStep::Collective(kind) => self.collective(number, step, *kind),
             CompiledStep::Repeat(spec) => self.repeat(step, spec, &self.plan.bodies[&number]),
         }
     }

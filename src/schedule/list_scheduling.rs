@@ -6,7 +6,8 @@
 //! live ranges. So the gradient of a layer's parameters is computed as soon as
 //! its operands are, not after the gradients of all other layers; and a value
 //! with a control dependency ([`crate::ir::Op::After`]) is recomputed right before
-//! its use. Small transfers to the host come last.
+//! its use. Collectives come as early as they can, and what reads their results late, so that other work runs
+//! while the data are on their way. Small transfers to the host come last too.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -22,9 +23,20 @@ use crate::schedule::order::{Step, StepAction};
 /// run, so that the host waits for them together, and for work under way.
 const SMALL_TRANSFER: usize = 64 << 10;
 
-/// What decides among ready steps: whether it makes the host wait, whether it may
+/// What decides among ready steps: whom it makes wait, whether it may
 /// overwrite a parameter later, its highest node, its number.
-type Priority = Reverse<(bool, bool, Option<NodeId>, usize)>;
+type Priority = Reverse<(Urgency, bool, Option<NodeId>, usize)>;
+
+/// Whom a step makes wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Urgency {
+    /// Other ranks, until it has begun.
+    Collective,
+    /// Nobody.
+    Work,
+    /// This rank: for other ranks, or for a device.
+    Wait,
+}
 
 /// A schedule under construction.
 pub(super) struct ListScheduler<'a> {
@@ -160,8 +172,11 @@ impl<'a> ListScheduler<'a> {
     fn check_freeing(&mut self, step: usize) {
         if self.waiting[step] == 0
             && !self.done[step]
-            && !self.is_small_download(step)
-            && self.bytes_allocated(step) <= self.bytes_freed(step)
+            && match self.urgency(step) {
+                Urgency::Collective => true,
+                Urgency::Work => self.bytes_allocated(step) <= self.bytes_freed(step),
+                Urgency::Wait => false,
+            }
         {
             self.freeing.push(self.priority(step));
         }
@@ -169,7 +184,17 @@ impl<'a> ListScheduler<'a> {
 
     fn priority(&self, step: usize) -> Priority {
         let overwrites = !self.overwrites[step].is_empty();
-        Reverse((self.is_small_download(step), overwrites, self.steps[step].members.last().copied(), step))
+        Reverse((self.urgency(step), overwrites, self.steps[step].members.last().copied(), step))
+    }
+
+    fn urgency(&self, step: usize) -> Urgency {
+        let Step { action, inputs, .. } = &self.steps[step];
+        if let StepAction::Collective(_) = action {
+            return Urgency::Collective;
+        }
+        let mut read = inputs.iter().flat_map(|input| self.graph.pieces(input));
+        let from_ranks = read.any(|&input| matches!(self.graph.node(input).op, Op::Collective(_)));
+        if from_ranks || self.is_small_download(step) { Urgency::Wait } else { Urgency::Work }
     }
 
     /// Whether a step is a small transfer to the host.

@@ -23,7 +23,13 @@ impl Display for PlanReport {
             writeln!(f, "transfer{times} {} -> {}: {}{reason} at {}", t.from, t.to, bytes(t.bytes), t.at)?;
         }
         for c in &self.collectives {
-            writeln!(f, "{} among {} ranks of {}: {} at {}", c.name, c.ranks, c.group, bytes(c.bytes), c.at)?;
+            let meanwhile = match c.overlapped {
+                0 => String::new(),
+                1 => ", beside 1 kernel".into(),
+                n => format!(", beside {n} kernels"),
+            };
+            let (name, group, given) = (&c.name, &c.group, bytes(c.bytes));
+            writeln!(f, "{name} among {} ranks of {group}: {given}{meanwhile} at {}", c.ranks, c.at)?;
         }
         for t in &self.dropped_transfers {
             writeln!(f, "no transfer {} -> {}: {} saved at {}", t.from, t.to, bytes(t.bytes), t.at)?;
