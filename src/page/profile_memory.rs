@@ -116,13 +116,17 @@ fn before(profile: &Profile) -> Vec<(Device, u64)> {
     found
 }
 
-/// The inputs of a plan that stay from run to run: parameters and the state of an optimizer.
+/// The inputs of a plan that stay from run to run: the state of an optimizer, and parameters unless their new
+/// values get memory of their own.
 fn stays(run: &ObservedRun, device: Device) -> Vec<MemoryBlock> {
-    let kept = |block: &MemoryBlock| {
-        block.is_input && matches!(block.kind, BlockKind::Parameter | BlockKind::Optimizer)
+    let mut blocks = blocks(run);
+    blocks.retain(|block| block.device == device);
+    let replaced = blocks.iter().any(|block| block.result.is_some() && block.kind == BlockKind::Optimizer);
+    let stays = |block: &MemoryBlock| {
+        block.kind == BlockKind::Optimizer || (block.kind == BlockKind::Parameter && !replaced)
     };
-    let own = blocks(run).into_iter().filter(|block| block.device == device && kept(block));
-    own.collect()
+    blocks.retain(|block| block.is_input && stays(block));
+    blocks
 }
 
 /// What the results of plans are for, as they are found in the books.
