@@ -6,8 +6,11 @@ use crate::base::{OpName, Result};
 use crate::grad::pull_back::{Cotangent, pull_back};
 use crate::grad::vjp::VjpContext;
 use crate::ir::collect::NodeMap;
+use crate::ir::collective::Collective;
+use crate::ir::history::set_tracking;
 use crate::ir::{Body, Composite, LoopSpec, Node, Op};
 use crate::tensor::Tensor;
+use crate::tensor::collective::collective;
 use crate::tensor::compose::CallSite;
 use crate::tensor::control::scan_at;
 use crate::tensor::rule::identity;
@@ -27,7 +30,11 @@ pub(crate) fn instantiate(body: &Body, arguments: &[Tensor]) -> Result<Vec<Arc<N
             arguments[*number as usize].clone()
         } else if expanded {
             let at = |o: &Arc<Node>| done[&key(o)].clone();
-            node.rebuilt(operands.iter().map(at).collect(), &at)
+            if let Op::Collective(collective) = node.op() {
+                met_again(&node, collective, at(&operands[0]))?
+            } else {
+                node.rebuilt(operands.iter().map(at).collect(), &at)
+            }
         } else {
             pending.push((node, true));
             pending.extend(operands.into_iter().chain(inputs).map(|o| (o, false)));
@@ -36,6 +43,17 @@ pub(crate) fn instantiate(body: &Body, arguments: &[Tensor]) -> Result<Vec<Arc<N
         done.insert(key(&node), copy);
     }
     Ok(body.results.iter().map(|result| done[&key(result)].clone()).collect())
+}
+
+/// A collective of a body, run once more: after all that this rank has built so far, as on the other ranks.
+fn met_again(node: &Arc<Node>, again: &Collective, operand: Arc<Node>) -> Result<Arc<Node>> {
+    let Some(channel) = &again.channel else { panic!("{} of no group", again.kind) };
+    let site = CallSite { name: again.kind.name(), span: node.span() };
+    // Tracked as the other nodes of the body are, though a backward pass builds it.
+    let before = set_tracking(node.is_tracked());
+    let met = collective(site, again.kind, channel, &Tensor::from_node(operand));
+    set_tracking(before);
+    met.node().cloned()
 }
 
 fn key(node: &Arc<Node>) -> usize {
