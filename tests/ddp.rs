@@ -119,10 +119,10 @@ fn ranks_take_the_steps_of_one_process() {
     assert!(by_sgd[STEPS - 1] < 0.5 * by_sgd[0], "it learns");
     for count in [2, 4] {
         let (losses, bits) = together(count, &DdpOpts::default(), &sgd);
-        close(&losses, &by_sgd, 1e-4);
+        close(&losses, &by_sgd, 1e-5);
         same(&bits);
         let (losses, bits) = together(count, &DdpOpts::default(), &adam);
-        close(&losses, &by_adam, 1e-3);
+        close(&losses, &by_adam, 1e-5);
         same(&bits);
     }
 }

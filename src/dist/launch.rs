@@ -55,6 +55,7 @@ impl Launch {
     }
 
     /// Whether it is MPICH's launcher, which Intel's and others are too.
+    #[cfg(all(feature = "mpi", unix))]
     pub fn is_hydra(&self) -> bool {
         self.launcher == HYDRA
     }
