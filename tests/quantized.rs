@@ -1,6 +1,6 @@
 //! Quantized weights: what they hold, how they are computed with on every device, and what they take.
 
-use kiln::nn::{Embedding, Layer, Linear, Lora, LoraOpts, ModuleExt, QuantizeOpts, Sequential};
+use kiln::nn::{Embedding, Layer, Linear, Lora, LoraOpts, ModuleExt, Param, QuantizeOpts, Sequential};
 use kiln::optim::{AdamW, AdamWOpts, Optimizer};
 use kiln::opts::Reduction;
 use kiln::prelude::*;
@@ -165,6 +165,38 @@ fn rows_of_a_quantized_table_are_read_packed() -> Result<()> {
             assert!(plan.bytes_moved() < 8 << 10, "{device}:\n{plan}");
             let found: Vec<f32> = rows.to_vec()?;
             assert!(found.iter().zip(&exact).all(|(a, b)| (a - b).abs() < 0.02), "{device}");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// What unpacks is as often as layers there are, and a tied table is both looked up and multiplied by.
+#[test]
+fn layers_of_one_shape_and_a_tied_head_stay_packed() -> Result<()> {
+    for (device, quantization) in devices().into_iter().flat_map(|d| Quantization::ALL.map(|q| (d, q))) {
+        with_context(&Context::new(), || -> Result<()> {
+            let table = Embedding::new(512, 96, device);
+            let layers: Vec<Linear> = (0..4).map(|_| Linear::without_bias(96, 96, device)).collect();
+            let parameters = layers.iter().map(|layer| &layer.weight).chain([&table.weight]);
+            parameters.clone().try_for_each(|weight| weight.quantize(quantization))?;
+            let packed: usize =
+                parameters.map(|weight| weight.quantized().map_or(0, |own| own.bytes())).sum();
+            let x = table.forward(&Tensor::from_vec(vec![3i64, 500], [1, 2], device));
+            let x = layers.iter().fold(x, |x, layer| layer.forward(&x));
+            let logits = x.linear(&table.weight.get(), None);
+            let plan = logits.plan()?;
+            // Beside the weights, activations of two rows; the table is counted twice.
+            assert!(plan.bytes_moved() < packed as u64 + (48 << 10), "{quantization:?} on {device}:\n{plan}");
+            assert!(plan.kernels.len() <= 6, "{quantization:?} on {device}:\n{plan}");
+            let exact = |x: &Tensor| x.to(Device::cpu()).double();
+            let held = |weight: &Param| exact(&weight.get());
+            let ids = Tensor::from_vec(vec![3i64, 500], [1, 2], ());
+            let x = ids.embedding(&held(&table.weight));
+            let x = layers.iter().fold(x, |x, layer| x.linear(&held(&layer.weight), None));
+            let error =
+                (exact(&logits) - x.linear(&held(&table.weight), None)).abs().max(..).item::<f64>()?;
+            assert!(error < 1e-3, "{quantization:?} on {device}: {error}");
             Ok(())
         })?;
     }

@@ -2,7 +2,6 @@
 
 use smallvec::SmallVec;
 
-use crate::base::DType;
 use crate::ir::{NodeId, Op};
 use crate::kernel::{Blocker, Kernel};
 use crate::schedule::fuse::{FusionGroup, FusionState, GroupId, GroupReaders};
@@ -10,6 +9,8 @@ use crate::schedule::fusion_class::{FusionClass, is_product, read_operands};
 
 /// Scalar operations worth one byte of memory traffic.
 const FLOPS_PER_BYTE: u64 = 8;
+/// Scalar operations that unpack a number: shifts, masks, casts, a scale and an offset.
+const MOST_UNPACKING: u64 = 16;
 /// Below this many points, occupancy does not matter.
 const SMALL: usize = 1 << 16;
 
@@ -36,8 +37,14 @@ impl FusionState<'_> {
     pub(super) fn cheap_to_repeat(&self, id: NodeId, readers: &GroupReaders) -> bool {
         let node = self.graph.node(id);
         let (Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_)) = node.op else { return false };
-        // A product would repeat the work on its operands once more, per block; widening is reading.
-        if readers.len() < 2 || self.before_product[id.index()] && !self.widens(id) {
+        if readers.len() < 2 {
+            return false;
+        }
+        if let Some((loads, flops)) = self.unpacking(id) {
+            return self.repeats(id, readers, flops, (loads, 0));
+        }
+        // A product would repeat the work on its operands once more, per block.
+        if self.before_product[id.index()] {
             return false;
         }
         let flops = if let Op::Alu(op) = node.op { op.flops() } else { 1 };
@@ -52,18 +59,49 @@ impl FusionState<'_> {
                 newly_stored += 2 * bytes;
             }
         }
-        let readers = readers.len() as u64;
-        let work = (readers - 1) * node.ty.shape.numel() as u64 * flops / FLOPS_PER_BYTE;
-        let repeat = readers * loads + newly_stored + work;
-        let store = loads + readers * node.ty.bytes() as u64;
-        repeat <= store
+        self.repeats(id, readers, flops, (loads, newly_stored))
     }
 
-    /// Whether the value is one of 16 bits as a wider float.
-    fn widens(&self, id: NodeId) -> bool {
-        let narrow = |&operand: &NodeId| matches!(self.graph.ty(operand).dtype, DType::F16 | DType::BF16);
-        let node = self.graph.node(id);
-        matches!(node.op, Op::Cast(DType::F32 | DType::F64)) && node.operands.iter().all(narrow)
+    /// Whether so many scalar operations an element in each reader, on bytes that are loaded and others
+    /// that are stored for it alone, cost no more than storing the value once.
+    fn repeats(&self, id: NodeId, readers: &GroupReaders, flops: u64, (loads, stored): (u64, u64)) -> bool {
+        let (ty, readers) = (self.graph.ty(id), readers.len() as u64);
+        let work = (readers - 1) * ty.shape.numel() as u64 * flops / FLOPS_PER_BYTE;
+        readers * loads + stored + work <= loads + readers * ty.bytes() as u64
+    }
+
+    /// The bytes loaded and the operations an element of a value that is little work on as many numbers
+    /// packed in at most half the bytes, such as a cast of 16-bit ones or a dequantization, or on positions
+    /// alone. A product repeats it as if it read the value.
+    fn unpacking(&self, id: NodeId) -> Option<(u64, u64)> {
+        let ty = self.graph.ty(id);
+        let mut visited: SmallVec<[NodeId; 32]> = smallvec::smallvec![id];
+        let (mut next, mut work, mut bytes, mut packed) = (0, 0, 0, false);
+        while let Some(&node) = visited.get(next) {
+            next += 1;
+            let (op, own) = (&self.graph.node(node).op, self.graph.ty(node));
+            match self.classes[node.index()] {
+                FusionClass::Source => continue,
+                FusionClass::Movement if !self.stored[node.index()] => {}
+                FusionClass::Pointwise if !self.stored[node.index()] => {
+                    work += if let Op::Alu(op) = op { op.flops() } else { 1 };
+                }
+                _ => {
+                    bytes += own.bytes();
+                    packed |= 2 * own.shape.numel() >= ty.shape.numel();
+                    continue;
+                }
+            }
+            if work > MOST_UNPACKING || visited.len() > 32 {
+                return None;
+            }
+            for &below in read_operands(self.graph.node(node)) {
+                if !visited.contains(&below) {
+                    visited.push(below);
+                }
+            }
+        }
+        (bytes == 0 || packed && 2 * bytes <= ty.bytes()).then_some((bytes as u64, work))
     }
 
     /// Bytes read to have a value: nothing for sources; for movement, no
