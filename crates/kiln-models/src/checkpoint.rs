@@ -1,0 +1,74 @@
+//! The files of a published model.
+
+use std::path::{Path, PathBuf};
+
+use kiln::StateDict;
+use kiln::io::gguf::Gguf;
+
+use crate::config::Config;
+use crate::error::Result;
+
+/// A model's weights and configuration: a folder as `transformers` saves them, or a file of llama.cpp.
+///
+/// Weights stay in the file, mapped into memory, until a model takes them.
+#[derive(Debug)]
+pub struct Checkpoint {
+    path: PathBuf,
+    config: Config,
+    weights: Weights,
+}
+
+#[derive(Debug)]
+enum Weights {
+    Plain(StateDict),
+    Gguf(Box<Gguf>),
+}
+
+impl Checkpoint {
+    /// Opens a folder with `config.json` and `model.safetensors` or its parts, such a file with the
+    /// configuration beside it, or a `.gguf`.
+    ///
+    /// # Errors
+    /// Files that are not there or cannot be read.
+    #[track_caller]
+    pub fn open(path: impl AsRef<Path>) -> Result<Checkpoint> {
+        let path = path.as_ref();
+        if path.extension().is_some_and(|extension| extension == "gguf") {
+            let gguf = Box::new(Gguf::open(path)?);
+            let config = Config::from_gguf(&path.display().to_string(), &gguf)?;
+            return Ok(Checkpoint { path: path.into(), config, weights: Weights::Gguf(gguf) });
+        }
+        let (folder, file) = if path.is_dir() {
+            let parts = path.join("model.safetensors.index.json");
+            (path, if parts.exists() { parts } else { path.join("model.safetensors") })
+        } else {
+            (path.parent().unwrap_or(Path::new("")), path.to_path_buf())
+        };
+        let config = Config::open(folder.join("config.json"))?;
+        let state = StateDict::open(file)?;
+        Ok(Checkpoint { path: folder.into(), config, weights: Weights::Plain(state) })
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+    /// The folder, or the file of llama.cpp.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// Its weights, by the file's names.
+    pub fn state(&self) -> &StateDict {
+        match &self.weights {
+            Weights::Plain(state) => state,
+            Weights::Gguf(gguf) => gguf.state(),
+        }
+    }
+    /// The file of llama.cpp, if it is one.
+    pub fn gguf(&self) -> Option<&Gguf> {
+        match &self.weights {
+            Weights::Plain(_) => None,
+            Weights::Gguf(gguf) => Some(gguf),
+        }
+    }
+}

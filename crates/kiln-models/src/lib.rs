@@ -1,0 +1,43 @@
+//! Published models for kiln: built from the configurations, weights and tokenizers that they come with.
+//!
+//! A [`Checkpoint`] is what people download: a folder as `transformers` saves it, or a GGUF file of
+//! llama.cpp. [`Llama`] reads the decoders of the Llama family from either, [`Bert`] encoders such as
+//! MiniLM. With the feature `text`, [`LanguageModel`] adds the tokenizer and the chat template and gives
+//! text as it is generated.
+//!
+//! ```no_run
+//! use kiln_models::{LanguageModel, LoadModelOpts, Message, TextOpts};
+//! let model = LanguageModel::open("SmolLM2-135M-Instruct.Q4_1.gguf", LoadModelOpts::default())?;
+//! let mut session = model.session();
+//! let question = [Message::new("user", "What is the capital of France?")];
+//! for piece in session.reply(&question, TextOpts::default())? {
+//!     print!("{}", piece?);
+//! }
+//! # Ok::<(), kiln_models::Error>(())
+//! ```
+#![deny(missing_docs)]
+
+mod activation;
+mod bert;
+mod checkpoint;
+mod config;
+mod error;
+mod llama;
+mod llama_config;
+mod load;
+mod rope;
+#[cfg(feature = "text")]
+mod text;
+
+pub use activation::Activation;
+pub use bert::{Bert, BertLayer};
+pub use checkpoint::Checkpoint;
+pub use config::Config;
+pub use error::{Error, Result};
+pub use llama::{Llama, LlamaLayer, LlamaMlp};
+pub use llama_config::LlamaConfig;
+pub use load::LoadModelOpts;
+#[cfg(feature = "text")]
+pub use text::{
+    ChatTemplate, LanguageModel, Message, SentenceEncoder, Session, TextOpts, TextStream, Tokenizer,
+};

@@ -1,0 +1,14 @@
+//! Text: tokenizers, chat templates, and models with both.
+
+mod gguf_tokenizer;
+mod language_model;
+mod sentence_encoder;
+mod session;
+mod template;
+mod tokenizer;
+
+pub use language_model::LanguageModel;
+pub use sentence_encoder::SentenceEncoder;
+pub use session::{Session, TextOpts, TextStream};
+pub use template::{ChatTemplate, Message};
+pub use tokenizer::Tokenizer;

@@ -1,0 +1,211 @@
+//! Text that a model generates, piece by piece.
+
+use std::fmt;
+
+use kiln::nn::{GenerateOpts, KvCache, Sampling, StopText, Tokens, generate};
+use kiln::tensor::Tensor;
+
+use crate::error::Result;
+use crate::text::language_model::LanguageModel;
+use crate::text::template::Message;
+use crate::text::tokenizer::{Decoder, wrong};
+
+/// How text is generated.
+///
+/// # Examples
+/// ```
+/// use kiln::nn::Sampling;
+/// use kiln_models::TextOpts;
+/// let opts = TextOpts::default().max_tokens(64).sampling(Sampling::default().temperature(0.7)).stop("\n");
+/// assert_eq!((opts.max_tokens, opts.stop.len()), (64, 1));
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TextOpts {
+    /// How tokens are picked: the likeliest, unless said otherwise.
+    pub sampling: Sampling,
+    /// Most tokens (256).
+    pub max_tokens: usize,
+    /// Texts before which it ends, beside the model's own ends.
+    pub stop: Vec<String>,
+    /// Seed of the picks; the process's generator gives one if `None`.
+    pub seed: Option<u64>,
+}
+
+impl Default for TextOpts {
+    fn default() -> TextOpts {
+        TextOpts { sampling: Sampling::greedy(), max_tokens: 256, stop: Vec::new(), seed: None }
+    }
+}
+
+impl TextOpts {
+    /// With this `sampling`.
+    #[must_use]
+    pub fn sampling(mut self, sampling: Sampling) -> Self {
+        self.sampling = sampling;
+        self
+    }
+    /// With this `max_tokens`.
+    #[must_use]
+    pub fn max_tokens(mut self, count: usize) -> Self {
+        self.max_tokens = count;
+        self
+    }
+    /// Ends before this text too.
+    #[must_use]
+    pub fn stop(mut self, text: impl Into<String>) -> Self {
+        self.stop.push(text.into());
+        self
+    }
+    /// With this `seed`.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+}
+
+/// A text that grows. What the model has seen of it is kept, so that a longer conversation costs only
+/// what is new.
+#[derive(Debug)]
+pub struct Session<'a> {
+    model: &'a LanguageModel,
+    caches: Vec<KvCache>,
+    /// The tokens that the caches hold.
+    seen: Vec<i64>,
+}
+
+impl<'a> Session<'a> {
+    #[track_caller]
+    pub(super) fn new(model: &'a LanguageModel, capacity: usize) -> Session<'a> {
+        Session { model, caches: model.model().caches(1, capacity), seen: Vec::new() }
+    }
+
+    /// The answer to a conversation, by the model's chat template.
+    ///
+    /// # Errors
+    /// A model without a template; messages that it refuses; text that the tokenizer cannot take.
+    pub fn reply(&mut self, messages: &[Message], opts: TextOpts) -> Result<TextStream<'_>> {
+        let template = self.model.template().ok_or_else(|| wrong("expected a chat template, found none"))?;
+        let tokens = self.model.tokenizer().encode(&template.fill(messages)?, false)?;
+        Ok(self.continued(tokens, opts))
+    }
+
+    /// What follows a text.
+    ///
+    /// # Errors
+    /// Text that the tokenizer cannot take, or without a token.
+    pub fn complete(&mut self, text: &str, opts: TextOpts) -> Result<TextStream<'_>> {
+        let tokens = self.model.tokenizer().encode(text, true)?;
+        if tokens.is_empty() {
+            return Err(wrong("expected a text of at least one token, found none"));
+        }
+        Ok(self.continued(tokens, opts))
+    }
+
+    fn continued(&mut self, tokens: Vec<i64>, opts: TextOpts) -> TextStream<'_> {
+        let model = self.model;
+        let common = self.seen.iter().zip(&tokens).take_while(|(seen, token)| seen == token).count();
+        // The last token is seen again, for what follows it; and a step that failed was not seen.
+        let held = self.caches.iter().map(KvCache::len).min().unwrap_or(0);
+        let held = held.min(common).min(tokens.len().saturating_sub(1));
+        self.caches.iter().for_each(|cache| cache.truncate(held));
+        self.seen.truncate(held);
+        let (caches, new) = (&self.caches, &tokens[held..]);
+        let step = move |tokens: &Tensor| model.model().next(tokens, caches);
+        let mut generation = GenerateOpts::default().sampling(opts.sampling).max_tokens(opts.max_tokens);
+        (generation.stop, generation.seed) = (model.stop().to_vec(), opts.seed);
+        let place = model.model().norm.weight.device();
+        TextStream {
+            tokens: generate(new, generation, place, Box::new(step)),
+            unseen: new.to_vec(),
+            seen: &mut self.seen,
+            decoder: model.tokenizer().decoder(),
+            stop: StopText::new(opts.stop),
+            count: 0,
+            prompt: tokens.len(),
+            done: false,
+        }
+    }
+
+    /// How many tokens the model has seen.
+    pub fn len(&self) -> usize {
+        self.seen.len()
+    }
+    /// Whether it has seen none.
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+}
+
+/// Pieces of generated text, as they come; see [`Session`]. An error ends it.
+pub struct TextStream<'a> {
+    tokens: Tokens<Box<dyn FnMut(&Tensor) -> Tensor + 'a>>,
+    /// Tokens that the next step feeds to the model.
+    unseen: Vec<i64>,
+    seen: &'a mut Vec<i64>,
+    decoder: Decoder<'a>,
+    stop: StopText,
+    count: usize,
+    prompt: usize,
+    done: bool,
+}
+
+impl TextStream<'_> {
+    /// How many tokens came so far.
+    pub fn written(&self) -> usize {
+        self.count
+    }
+    /// How many tokens the text before has.
+    pub fn read(&self) -> usize {
+        self.prompt
+    }
+
+    /// The text of the next token, which may be empty; `None` at the end.
+    fn piece(&mut self) -> Option<Result<String>> {
+        let _no_graph = kiln::no_grad();
+        let token = match self.tokens.next() {
+            Some(Ok(token)) => token,
+            Some(Err(error)) => return Some(Err(error.into())),
+            None => return None,
+        };
+        self.seen.append(&mut self.unseen);
+        self.unseen.push(token);
+        self.count += 1;
+        Some(self.decoder.push(token))
+    }
+}
+
+impl Iterator for TextStream<'_> {
+    type Item = Result<String>;
+
+    fn next(&mut self) -> Option<Result<String>> {
+        while !self.done {
+            match self.piece() {
+                Some(Ok(text)) => {
+                    let (shown, stopped) = self.stop.push(&text);
+                    self.done = stopped;
+                    if !shown.is_empty() {
+                        return Some(Ok(shown));
+                    }
+                }
+                Some(Err(error)) => {
+                    self.done = true;
+                    return Some(Err(error));
+                }
+                None => {
+                    self.done = true;
+                    let rest = self.stop.finish();
+                    return (!rest.is_empty()).then_some(Ok(rest));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl fmt::Debug for TextStream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TextStream").field("count", &self.count).finish_non_exhaustive()
+    }
+}

