@@ -23,8 +23,8 @@ use crate::kernel::contraction::as_reduction;
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{
-    self, AbsoluteDifference, Bf16x2, GemmOperand, GemmOutput, GemmProblem, PackOrder, PackRequest,
-    SquaredDifference,
+    self, AbsoluteDifference, Bf16x2, DotRequest, GemmOperand, GemmOutput, GemmProblem, PackOrder,
+    PackRequest, SquaredDifference,
 };
 use crate::runtime::cpu::memory::MemoryView;
 use crate::runtime::cpu::thresholds::{
@@ -349,9 +349,10 @@ impl ContractionProgram {
 
     fn run<T: gemm::GemmElement>(&self, bindings: &Bindings<'_>) {
         let (fill_a, fill_b) = (self.a.filler::<T>(bindings), self.b.filler::<T>(bindings));
+        let (dots_a, dots_b) = (self.a.dots::<T>(bindings, self.k), self.b.dots::<T>(bindings, self.k));
         let (batch_a, batch_b) = (self.a.offsets(), self.b.offsets());
-        let a = self.a.operand(bindings, &batch_a, fill_a.as_deref());
-        let b = self.b.operand(bindings, &batch_b, fill_b.as_deref());
+        let a = self.a.operand(bindings, &batch_a, fill_a.as_deref()).with_dots(dots_a.as_deref());
+        let b = self.b.operand(bindings, &batch_b, fill_b.as_deref()).with_dots(dots_b.as_deref());
         self.multiply(bindings, self.k, [a, b]);
     }
 
@@ -476,7 +477,28 @@ impl OperandSource {
         }))
     }
 
-    /// The operand, given the functions of the two methods above.
+    /// What multiplies rows of depth `k` with a vector without writing them, if anything does.
+    pub(super) fn dots<'a, T: gemm::GemmElement>(
+        &'a self,
+        bindings: &Bindings<'a>,
+        k: usize,
+    ) -> Option<Box<dyn Fn(DotRequest<T>) + Sync + 'a>> {
+        let OperandSource::Packed { writer: BlockWriter::Quantized(rows), order: PackOrder::KContiguous } =
+            self
+        else {
+            return None;
+        };
+        let memory = rows.on(bindings);
+        rows.dot()?;
+        Some(Box::new(move |request: DotRequest<T>| {
+            // The values are of f32, so the product is.
+            let DotRequest { batch, rows, vector, to } = request;
+            // SAFETY: the kernel's accesses lie inside its buffers, and the results are the caller's.
+            unsafe { memory.dots(batch, rows, vector.cast(), k, to.cast()) }
+        }))
+    }
+
+    /// The operand, given the functions of [`OperandSource::offsets`] and [`OperandSource::filler`].
     pub(super) fn operand<'a, T>(
         &self,
         bindings: &Bindings<'_>,
@@ -490,7 +512,9 @@ impl OperandSource {
                 k_stride: strides.col as isize,
                 batch,
             },
-            (OperandSource::Packed { order, .. }, Some(fill)) => GemmOperand::Packed { order: *order, fill },
+            (OperandSource::Packed { order, .. }, Some(fill)) => {
+                GemmOperand::Packed { order: *order, fill, dots: None }
+            }
             (OperandSource::Packed { .. }, None) => panic!("a packed operand has a program"),
         }
     }

@@ -112,7 +112,7 @@ impl DequantizeLoop for Nibbles {
 /// # Safety
 /// As [`dequantize`].
 #[inline(always)]
-unsafe fn offset(offsets: Option<NonNull<f16>>, block: usize) -> f32 {
+pub(super) unsafe fn offset(offsets: Option<NonNull<f16>>, block: usize) -> f32 {
     // SAFETY: the caller's promise.
     offsets.map_or(-0.0, |offsets| widen_f16(unsafe { offsets.add(block).read() }))
 }

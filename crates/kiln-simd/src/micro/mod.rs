@@ -34,6 +34,7 @@ mod non_temporal;
 mod ops;
 mod piecewise;
 mod polynomial;
+mod quantized_dot;
 mod reduce;
 mod scan;
 mod short_rows;
@@ -65,6 +66,7 @@ pub use memory::{
 };
 pub use memory::{load_strided, store_strided};
 pub use polynomial::{POLYNOMIAL_TERMS, polynomial};
+pub use quantized_dot::{BlockedVector, QuantizedDotFn, quantized_dot};
 pub use reduce::{ReduceFn, ReduceKind, ReduceRowFn, Reducer, STATE_BYTES, reduce};
 pub use scan::{ScanFn, Scanner, scan};
 pub use short_rows::{ROW_BLOCK, ShortRowsFn};

@@ -72,10 +72,12 @@ impl<'a> Bf16Operand<'a> {
                 }
             }
             OperandSource::Strided { strides, .. } if strides.contiguous() => {
-                GemmOperand::Packed { order: PackOrder::KContiguous, fill }
+                GemmOperand::Packed { order: PackOrder::KContiguous, fill, dots: None }
             }
-            OperandSource::Strided { .. } => GemmOperand::Packed { order: PackOrder::RowContiguous, fill },
-            OperandSource::Packed { order, .. } => GemmOperand::Packed { order: *order, fill },
+            OperandSource::Strided { .. } => {
+                GemmOperand::Packed { order: PackOrder::RowContiguous, fill, dots: None }
+            }
+            OperandSource::Packed { order, .. } => GemmOperand::Packed { order: *order, fill, dots: None },
         }
     }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use half::f16;
-use kiln_simd::micro::{self, CodeLayout, QUANTIZED_BLOCK, QuantizedRow};
+use kiln_simd::micro::{self, BlockedVector, CodeLayout, QUANTIZED_BLOCK, QuantizedDotFn, QuantizedRow};
 
 use super::{Strides, element};
 use crate::base::{DType, Scalar};
@@ -73,6 +73,11 @@ impl QuantizedRows {
             zero,
             layout,
         })
+    }
+
+    /// The loop that multiplies a row with a vector, if there is one.
+    pub fn dot(&self) -> Option<QuantizedDotFn> {
+        micro::quantized_dot(self.layout, self.zero)
     }
 
     /// The matrix in memory.
@@ -218,6 +223,26 @@ impl QuantizedMemory<'_> {
                     false => self.write_part(first, &along, to),
                 }
             }
+        }
+    }
+
+    /// Writes the dot products of some lines, of `k` elements each, with a vector.
+    ///
+    /// # Safety
+    /// As [`QuantizedMemory::write`]; the vector is readable, and the results are the caller's to write.
+    pub unsafe fn dots(&self, batch: usize, lines: Range<usize>, vector: *const f32, k: usize, to: *mut f32) {
+        let Some(dot) = self.rows.dot() else { unreachable!("asked for a loop that is not there") };
+        let blocks = k / QUANTIZED_BLOCK;
+        // SAFETY: the caller's promise.
+        let elements = unsafe { std::slice::from_raw_parts(vector, k) };
+        let sum = |block: &[f32]| block.iter().sum();
+        let sums: Vec<f32> =
+            self.offsets.map_or_else(Vec::new, |_| elements.chunks_exact(QUANTIZED_BLOCK).map(sum).collect());
+        let vector = BlockedVector { elements: vector, sums: sums.as_ptr() };
+        for line in lines.clone() {
+            let to = to.wrapping_add(line - lines.start);
+            // SAFETY: the caller's promise.
+            unsafe { dot(&QuantizedRow { blocks, to, ..self.row(batch, line, 0) }, &vector) };
         }
     }
 

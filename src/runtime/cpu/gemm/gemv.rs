@@ -5,7 +5,7 @@ use std::ops::Range;
 use kiln_simd::gemm::{Axpy, Dot, GemmElement, MicroKernel};
 
 use super::grid::{for_each, workers};
-use super::{GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackOrder, PackRequest, scratch};
+use super::{DotRequest, GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackOrder, PackRequest, scratch};
 use crate::runtime::cpu::thresholds::{
     GEMV_FILLED_ELEMENTS, GEMV_MAX_COLUMNS, GEMV_MAX_FILLED_ROW, GEMV_MIN_COLUMNS, GEMV_SERIAL_MULTIPLY_ADDS,
 };
@@ -84,7 +84,7 @@ impl<'a, T: GemmElement> GemvOperands<'a, T> {
     /// Rows and elements of k that a function fills at a time.
     fn filled(&self, rows: usize, k: usize) -> [usize; 2] {
         match (self.matrix, self.k_contiguous) {
-            (GemmOperand::Strided { .. }, _) => [0, 0],
+            (GemmOperand::Strided { .. } | GemmOperand::Packed { dots: Some(_), .. }, _) => [0, 0],
             (GemmOperand::Packed { .. }, true) => {
                 [(GEMV_FILLED_ELEMENTS / k).next_multiple_of(4).max(4).min(rows), k]
             }
@@ -120,7 +120,10 @@ unsafe fn task<T: GemmElement>(
                         false => product.axpys(from, k_stride, 0..k, rows.len(), result),
                     }
                 }
-                GemmOperand::Packed { order, fill } => {
+                GemmOperand::Packed { dots: Some(dots), .. } => {
+                    dots(DotRequest { batch, rows: rows.clone(), vector: product.vector, to: result });
+                }
+                GemmOperand::Packed { order, fill, dots: None } => {
                     let request = PackRequest { batch, rows: rows.clone(), k: 0..k, to: block, ld: 0 };
                     product.filled(fill, order, request, [row_block, k_block], result);
                 }
@@ -197,7 +200,7 @@ unsafe fn contiguous<T: GemmElement>(
     room: *mut T,
 ) -> *const T {
     match *operand {
-        GemmOperand::Packed { fill, order } => {
+        GemmOperand::Packed { fill, order, .. } => {
             // One row along k, or `k` rows of one element.
             let ld = if order == PackOrder::RowContiguous { 1 } else { k };
             fill(PackRequest { batch: index, rows: 0..1, k: 0..k, to: room, ld });

@@ -55,6 +55,8 @@ pub enum GemmOperand<'a, T> {
         order: PackOrder,
         /// Writes every element of the requested block.
         fill: &'a (dyn Fn(PackRequest<T>) + Sync),
+        /// Multiplies rows with a vector without writing them, if it can do that faster.
+        dots: Option<&'a (dyn Fn(DotRequest<T>) + Sync)>,
     },
 }
 
@@ -80,6 +82,18 @@ pub struct PackRequest<T> {
     pub to: *mut T,
     /// The leading dimension of the block; see [`PackOrder`].
     pub ld: usize,
+}
+
+/// A request for the dot products of rows of an operand, all along k, with a vector.
+pub struct DotRequest<T> {
+    /// Of which batch.
+    pub batch: usize,
+    /// Which rows; not empty.
+    pub rows: Range<usize>,
+    /// An element for each index of k.
+    pub vector: *const T,
+    /// Where the products go, one after the other.
+    pub to: *mut T,
 }
 
 /// The destination of C.
@@ -211,7 +225,15 @@ impl<'a, T> GemmOperand<'a, T> {
                 let first = batch(index) + row as isize * row_stride + k as isize * k_stride;
                 GemmOperand::Strided { ptr: ptr.wrapping_offset(first), row_stride, k_stride, batch: &|_| 0 }
             }
-            GemmOperand::Packed { order, .. } => GemmOperand::Packed { order, fill },
+            GemmOperand::Packed { order, .. } => GemmOperand::Packed { order, fill, dots: None },
+        }
+    }
+
+    /// With a function that multiplies its rows with a vector, if it is one that a function writes.
+    pub fn with_dots(self, dots: Option<&'a (dyn Fn(DotRequest<T>) + Sync)>) -> GemmOperand<'a, T> {
+        match self {
+            GemmOperand::Packed { order, fill, .. } => GemmOperand::Packed { order, fill, dots },
+            GemmOperand::Strided { .. } => self,
         }
     }
 

@@ -50,7 +50,7 @@ pub(super) unsafe fn pack_a<T: GemmElement>(
 ) -> PackedView<T> {
     let (rows, k, tile) = (range.rows.len(), range.k.len(), kernel.rows as isize);
     match *operand {
-        GemmOperand::Packed { order, fill } => {
+        GemmOperand::Packed { order, fill, .. } => {
             let ld = skewed(if order == PackOrder::RowContiguous { rows } else { k });
             // SAFETY: the block's rows are inside `scratch`.
             unsafe { request(fill, range, scratch, ld) };
@@ -173,10 +173,10 @@ pub(super) unsafe fn pack_b<T: GemmElement>(
     // SAFETY: the caller's promise.
     unsafe {
         match *operand {
-            GemmOperand::Packed { order: PackOrder::RowContiguous, fill } => {
+            GemmOperand::Packed { order: PackOrder::RowContiguous, fill, .. } => {
                 request(fill, range, to, view.k_stride as usize);
             }
-            GemmOperand::Packed { order: PackOrder::KContiguous, fill } => {
+            GemmOperand::Packed { order: PackOrder::KContiguous, fill, .. } => {
                 let ld = skewed(k);
                 request(fill, range, scratch, ld);
                 transpose_panels(kernel, scratch, [ld as isize, 1], cols, k, to);

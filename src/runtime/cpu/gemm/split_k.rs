@@ -122,7 +122,7 @@ fn slice_operand<'a, T>(
             let ptr = ptr.wrapping_offset(start as isize * k_stride);
             GemmOperand::Strided { ptr, row_stride, k_stride, batch }
         }
-        GemmOperand::Packed { order, .. } => GemmOperand::Packed { order, fill },
+        GemmOperand::Packed { order, .. } => GemmOperand::Packed { order, fill, dots: None },
     }
 }
 

@@ -195,7 +195,7 @@ fn compute<T: Sample>(case: Case, kernel: &MicroKernel<T>, a: &Matrices<T>, b: &
                 k_stride: x.strides[1],
                 batch: &offsets[i],
             },
-            Source::Function(order) => GemmOperand::Packed { order, fill: &fills[i] },
+            Source::Function(order) => GemmOperand::Packed { order, fill: &fills[i], dots: None },
         }
     };
     let problem = GemmProblem { batch, m, n, k, a: operand(0), b: operand(1), out };

@@ -7,6 +7,7 @@ mod dequantize;
 mod math;
 mod math64;
 mod memory;
+mod quantized_dot;
 mod reduce;
 mod scan;
 mod short_rows;

@@ -1,0 +1,93 @@
+//! Dot products of packed rows against the numbers that they stand for, at every level.
+
+use std::ptr::NonNull;
+
+use half::f16;
+
+use crate::micro::isa::forced::each_level;
+use crate::micro::{BlockedVector, CodeLayout, QUANTIZED_BLOCK, QuantizedRow, dequantize, quantized_dot};
+
+/// A packed row with its room, and a vector.
+struct Case {
+    codes: Vec<u8>,
+    scales: Vec<f16>,
+    offsets: Option<Vec<f16>>,
+    elements: Vec<f32>,
+    sums: Vec<f32>,
+}
+
+impl Case {
+    fn new(layout: CodeLayout, blocks: usize, has_offsets: bool) -> Case {
+        let floats = |first: f32| (0..blocks).map(|i| f16::from_f32(first * (i as f32 - 1.3))).collect();
+        let elements: Vec<f32> = (0..blocks * QUANTIZED_BLOCK).map(|i| (0.37 * i as f32).sin()).collect();
+        Case {
+            codes: (0..blocks * layout.block_bytes()).map(|i| (i * 89 + 13) as u8).collect(),
+            scales: floats(0.017),
+            offsets: has_offsets.then(|| floats(0.19)),
+            sums: elements.chunks(QUANTIZED_BLOCK).map(|block| block.iter().sum()).collect(),
+            elements,
+        }
+    }
+
+    fn row(&self, zero: f32, to: &mut [f32]) -> QuantizedRow {
+        QuantizedRow {
+            codes: self.codes.as_ptr(),
+            scales: self.scales.as_ptr(),
+            offsets: self.offsets.as_ref().and_then(|all| NonNull::new(all.as_ptr().cast_mut())),
+            zero,
+            blocks: self.scales.len(),
+            to: to.as_mut_ptr(),
+        }
+    }
+
+    fn vector(&self) -> BlockedVector {
+        BlockedVector { elements: self.elements.as_ptr(), sums: self.sums.as_ptr() }
+    }
+}
+
+const LAYOUTS: [(CodeLayout, f32); 3] =
+    [(CodeLayout::Bytes, 128.0), (CodeLayout::Nibbles, 8.0), (CodeLayout::Nibbles, 0.0)];
+
+#[test]
+fn a_dot_product_is_that_of_the_numbers() {
+    for ((layout, zero), blocks) in LAYOUTS.into_iter().flat_map(|l| [1, 3, 16, 37].map(|blocks| (l, blocks)))
+    {
+        for has_offsets in [false, true] {
+            let case = Case::new(layout, blocks, has_offsets);
+            let mut numbers = vec![0f32; blocks * QUANTIZED_BLOCK];
+            // SAFETY: all of these have room for the blocks.
+            unsafe { dequantize(layout)(&case.row(zero, &mut numbers)) };
+            let terms = || numbers.iter().zip(&case.elements).map(|(&a, &b)| f64::from(a) * f64::from(b));
+            let (expected, size) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
+            each_level(|level| {
+                let (dot, mut found) = (quantized_dot(layout, zero).unwrap(), [f32::NAN]);
+                // SAFETY: as above.
+                unsafe { dot(&case.row(zero, &mut found), &case.vector()) };
+                let error = (f64::from(found[0]) - expected).abs();
+                assert!(error < 1e-6 * size, "{layout:?}, {blocks} blocks at {level:?}: {error}");
+            });
+        }
+    }
+    assert!(quantized_dot(CodeLayout::Bytes, 8.0).is_none());
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn rate() {
+    for (layout, zero) in LAYOUTS {
+        let case = Case::new(layout, 48, zero == 0.0);
+        let (dot, mut found) = (quantized_dot(layout, zero).unwrap(), [0f32]);
+        let (row, vector) = (case.row(zero, &mut found), case.vector());
+        let start = std::time::Instant::now();
+        let rounds = 1_000_000;
+        for _ in 0..rounds {
+            // SAFETY: as above.
+            unsafe { dot(std::hint::black_box(&row), std::hint::black_box(&vector)) };
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        println!(
+            "{layout:?}, zero {zero}: {:.2} numbers a nanosecond",
+            rounds as f64 * 1536.0 / seconds / 1e9
+        );
+    }
+}
