@@ -148,13 +148,38 @@ impl MultiheadAttention {
     #[track_caller]
     pub fn attend_cached(&self, x: &Tensor, cache: &KvCache) -> Tensor {
         let _line = Span::caller().enter();
+        self.attend_cached_at(x, cache, &cache.position())
+    }
+
+    /// [`attend_cached`](Self::attend_cached) where the cache's [`position`](KvCache::position) is at hand:
+    /// layers whose caches are equally long turn by the same angles if they are given the same one, which
+    /// are then computed once for all of them.
+    ///
+    /// Invalid as that is.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{AttentionLayerOpts, MultiheadAttention};
+    /// let opts = AttentionLayerOpts::default().causal(true).rotary(1e4);
+    /// let layers = [(); 2].map(|()| MultiheadAttention::new(8, 2, opts.clone(), ()));
+    /// let caches = [0, 1].map(|i: usize| layers[i].cache(1, 4));
+    /// let position = caches[0].position();
+    /// let x = Tensor::ones([1, 1, 8], ());
+    /// let y = layers.iter().zip(&caches).fold(x, |x, (layer, cache)| layer.attend_cached_at(&x, cache, &position));
+    /// assert_eq!((y.shape()[..].to_vec(), caches[1].len()), (vec![1, 1, 8], 1));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn attend_cached_at(&self, x: &Tensor, cache: &KvCache, position: &Tensor) -> Tensor {
+        let _line = Span::caller().enter();
         let site = CallSite::here("attend_cached");
         let attend = || -> Result<Tensor> {
             let [_, length, _] = x.dims::<3>()?;
-            let start = cache.room(site, x, length)?;
-            let [q, k, v] = self.parts(x, x, Some(&start));
-            let (k, v) = cache.append_at(site, &k, &v, &start)?;
-            let at = Positions { queries: length, keys: k.dims::<4>()?[2], start: Some(&start) };
+            cache.check_room(site, x, length)?;
+            let [q, k, v] = self.parts(x, x, Some(position));
+            let (k, v) = cache.append_at(site, &k, &v, position)?;
+            let at = Positions { queries: length, keys: k.dims::<4>()?[2], start: Some(position) };
             let mut opts = self.scores();
             opts.mask = self.limits().with(site, &q, at, None)?;
             Ok(self.out_proj.forward(&joined(&q.scaled_dot_product_attention(&k, &v, opts))))

@@ -110,7 +110,8 @@ impl KvCache {
     pub fn append(&self, keys: &Tensor, values: &Tensor) -> Result<CachedKeys> {
         let site = CallSite::here("append");
         let length = keys.dims::<4>()?[2];
-        let start = self.room(site, keys, length)?;
+        self.check_room(site, keys, length)?;
+        let start = site.argument(self.len() as i64, DType::I64, keys.device());
         let (keys, values) = self.append_at(site, keys, values, &start)?;
         let at = Positions { queries: length, keys: keys.dims::<4>()?[2], start: Some(&start) };
         let causal = PositionMask { causal: true, ..PositionMask::default() };
@@ -200,17 +201,17 @@ impl KvCache {
         self.lengths.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where `count` further positions start, as an argument of the plan.
+    /// Whether there is room for `count` further positions.
     ///
     /// # Errors
     /// Too many positions.
-    pub(super) fn room(&self, site: CallSite, x: &Tensor, count: usize) -> Result<Tensor> {
+    pub(super) fn check_room(&self, site: CallSite, x: &Tensor, count: usize) -> Result<()> {
         let (length, capacity) = (self.len(), self.capacity());
         if length + count > capacity {
             let expected = format!("at most {} positions, to fill a cache of {capacity}", capacity - length);
             return Err(site.error(expected, count.to_string(), &[x]));
         }
-        Ok(site.argument(length as i64, DType::I64, x.device()))
+        Ok(())
     }
 
     /// The keys and values that are there, with new ones `[n, heads, l, e]` from `start` on.

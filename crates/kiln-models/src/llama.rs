@@ -143,8 +143,9 @@ impl Llama {
     #[track_caller]
     pub fn next(&self, tokens: &Tensor, caches: &[KvCache]) -> Tensor {
         let embedded = self.embedded(tokens);
+        let Some(position) = caches.first().map(KvCache::position) else { return self.logits(&embedded) };
         let x = self.layers.iter().zip(caches).fold(embedded, |x, (layer, cache)| {
-            layer.forward_with(&x, |x| layer.self_attn.attend_cached(x, cache))
+            layer.forward_with(&x, |x| layer.self_attn.attend_cached_at(x, cache, &position))
         });
         self.logits(&x.narrow(1, -1, 1)).squeeze(1)
     }
