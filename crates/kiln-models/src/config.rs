@@ -162,6 +162,14 @@ impl Config {
     pub fn counts(&self, key: &str) -> Result<Option<Vec<usize>>> {
         self.find(key, "a list of counts", |value| value.as_array()?.iter().map(as_count).collect())
     }
+    /// How many classes a classifier has: `num_labels`, or as many as `id2label` names.
+    ///
+    /// # Errors
+    /// Neither, or something else.
+    pub fn classes(&self) -> Result<usize> {
+        let named = self.find("id2label", "an object", |value| value.as_object().map(Map::len))?;
+        named.map_or_else(|| self.count("num_labels"), Ok)
+    }
     /// A configuration inside this one, if there is one.
     ///
     /// # Errors

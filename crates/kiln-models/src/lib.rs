@@ -2,7 +2,7 @@
 //!
 //! A [`Checkpoint`] is what people download: a folder as `transformers` saves it, or a GGUF file of
 //! llama.cpp. [`Llama`] reads the decoders of the Llama family from either, [`Bert`] encoders such as
-//! MiniLM. With the feature `text`, [`LanguageModel`] adds the tokenizer and the chat template and gives
+//! MiniLM, [`ResNet`] and [`Vit`] classifiers of images. With the feature `text`, [`LanguageModel`] adds the tokenizer and the chat template and gives
 //! text as it is generated.
 //!
 //! ```no_run
@@ -25,9 +25,11 @@ mod error;
 mod llama;
 mod llama_config;
 mod load;
+mod resnet;
 mod rope;
 #[cfg(feature = "text")]
 mod text;
+mod vit;
 
 pub use activation::Activation;
 pub use bert::{Bert, BertLayer};
@@ -37,7 +39,9 @@ pub use error::{Error, Result};
 pub use llama::{Llama, LlamaLayer, LlamaMlp};
 pub use llama_config::LlamaConfig;
 pub use load::LoadModelOpts;
+pub use resnet::{ConvNorm, ResNet, ResNetBlock};
 #[cfg(feature = "text")]
 pub use text::{
     ChatTemplate, LanguageModel, Message, SentenceEncoder, Session, TextOpts, TextStream, Tokenizer,
 };
+pub use vit::{Vit, VitLayer};

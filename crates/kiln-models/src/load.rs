@@ -6,7 +6,7 @@ use kiln::{DType, Device, LoadOpts, Quantization, StateDict};
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::Result;
-use crate::{Bert, Llama};
+use crate::{Bert, Llama, ResNet, Vit};
 
 /// Where and how a model's weights are to be kept.
 ///
@@ -86,16 +86,22 @@ impl Llama {
     }
 }
 
-impl Bert {
-    /// The model of a checkpoint.
-    ///
-    /// # Errors
-    /// Another kind of model; weights that do not fit; those of reading and moving them.
-    #[track_caller]
-    pub fn load(checkpoint: &Checkpoint, opts: LoadModelOpts) -> Result<Bert> {
-        opts.load(checkpoint, Bert::load_opts(), |config, place| Bert::new(config, place))
-    }
+/// Loading of models whose files have one set of names.
+macro_rules! load {
+    ($($model:ident),*) => {$(
+        impl $model {
+            /// The model of a checkpoint.
+            ///
+            /// # Errors
+            /// Another kind of model; weights that do not fit; those of reading and moving them.
+            #[track_caller]
+            pub fn load(checkpoint: &Checkpoint, opts: LoadModelOpts) -> Result<$model> {
+                opts.load(checkpoint, $model::load_opts(), |config, place| $model::new(config, place))
+            }
+        }
+    )*};
 }
+load!(Bert, ResNet, Vit);
 
 /// The floating type of most tensors; `F32` where the numbers are packed.
 fn main_type(state: &StateDict) -> DType {

@@ -37,6 +37,13 @@ DECODERS = {
 }
 BERT = tf.BertConfig(vocab_size=24, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
                      max_position_embeddings=16, attn_implementation="eager")
+SHAPES = dict(num_labels=5, image_size=32, patch_size=8, hidden_size=16, intermediate_size=20, num_hidden_layers=2,
+              num_attention_heads=4)
+IMAGES = {
+    "resnet": tf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 2], layer_type="basic", num_labels=5),
+    "resnet_bottleneck": tf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[2, 1], num_labels=5),
+    "vit": tf.ViTConfig(**SHAPES, attn_implementation="eager"),
+}
 
 
 def fill(model, whole_norms):
@@ -48,7 +55,7 @@ def fill(model, whole_norms):
             value = model.state_dict()[name]
             wave = torch.sin(0.7 * torch.arange(value.numel(), dtype=torch.float64) + 1.3 * k)
             norm = "norm" in name.lower() and name.endswith("weight")
-            base = 1.0 if norm and whole_norms else 0.0
+            base = 1.0 if norm and whole_norms or name.endswith("running_var") else 0.0
             value.copy_((base + 0.2 * wave).reshape(value.shape))
             shapes[name] = list(value.shape)
     return shapes
@@ -78,6 +85,11 @@ def main():
     mask = [[1] * 8, [1] * 5 + [0] * 3]
     output = model(tokens, attention_mask=torch.tensor(mask)).last_hidden_state
     write(folder, "bert", model, BERT, output, names=names, tokens=TOKENS, mask=mask)
+    images = torch.sin(0.1 * torch.arange(2 * 3 * 32 * 32, dtype=torch.float64)).float().reshape(2, 3, 32, 32)
+    for name, config in IMAGES.items():
+        model = tf.AutoModelForImageClassification.from_config(config).eval()
+        names = fill(model, whole_norms=True)
+        write(folder, name, model, config, model(images).logits, names=names)
 
 
 main()
