@@ -65,6 +65,16 @@ else
     echo "skipped: no browser, so pages are not looked at"
 fi
 
+step "MPI"
+# Ranks as processes are tested with each of the two libraries that is there.
+if ! command -v mpirun >/dev/null && command -v apt-get >/dev/null; then
+    sudo=""
+    [ "$(id -u)" -eq 0 ] || sudo="sudo -n"
+    $sudo apt-get update -qq && $sudo apt-get install -y -qq --no-install-recommends openmpi-bin mpich ||
+        echo "could not install openmpi-bin and mpich"
+fi
+command -v mpirun >/dev/null || echo "skipped: no mpirun, so ranks are threads only"
+
 step "NVIDIA's compiler and a simulated CUDA device"
 # Both serve machines without a GPU. The compiler is a Python wheel of 90 MB.
 sim="$PWD/target/cuda_sim" wheel="$PWD/target/nvrtc" simulated=""
@@ -98,7 +108,7 @@ step "lints of every target and set of features, docs"
 # Sets that need few crates are checked in a folder of their own.
 lint_few() {
     export CARGO_TARGET_DIR="$PWD/target/few"
-    for features in "" cuda ndarray,safetensors npy gguf torch tensorboard; do
+    for features in "" cuda ndarray,safetensors npy gguf torch tensorboard mpi; do
         cargo clippy --quiet --lib --package kiln --no-default-features --features "$features" -- -D warnings
     done
     cargo clippy --quiet --package kiln-models --no-default-features -- -D warnings
@@ -205,6 +215,7 @@ cargo run --quiet --release --example memory_tracker -- --rows 64 --timeline tar
 cargo run --quiet --release --example big_model -- --device cpu
 cargo run --quiet --release --example where_does_memory_go -- --device cpu --batch 32 --width 64 --page target/where_does_memory_go.html
 cargo run --quiet --release --example profile_training -- --device cpu --batch 64 --width 64 --trace target/profile.json --page target/profile.html
+cargo run --quiet --release --example ddp -- --threads 2 --steps 20
 cargo run --quiet --release --example device_agnostic -- --device cpu
 KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example transfer_bench -- --device cpu:1 --up-to 8 --out target/transfers.svg
 KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example pinned_loader -- --device cpu:1 --rows 256 --columns 128 --batches 4
