@@ -1,4 +1,5 @@
-//! Data parallelism: ranks that train on parts of a batch take the steps of one process that trains on all of it.
+//! Data parallelism: ranks that train on parts of a batch take the steps of one process that trains on all
+//! of it.
 
 use std::time::Duration;
 

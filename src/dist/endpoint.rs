@@ -11,8 +11,8 @@ use crate::dist::worker::Worker;
 use crate::ir::Type;
 use crate::ir::collective::{BuildOrder, Channel, CollectiveKind, Reduce};
 
-/// Bytes from which on each rank combines a part of the elements and gives it to the others: below, that costs
-/// more time in waiting than it saves in work.
+/// Bytes from which on each rank combines a part of the elements and gives it to the others: below, that
+/// costs more time in waiting than it saves in work.
 const SPLIT: usize = 64 << 10;
 
 /// A rank of a group, over an engine.

@@ -9,12 +9,13 @@ use crate::dist::transport::Transport;
 use crate::ir::Type;
 use crate::ir::collective::{Channel, CollectiveKind};
 
-/// Ranks that work together: the same program, run several times at once on different data. A handle, cheap to
-/// clone, of one rank.
+/// Ranks that work together: the same program, run several times at once on different data. A handle, cheap
+/// to clone, of one rank.
 ///
-/// All ranks of a group call the same operations of it in the same order, as in MPI and `torch.distributed`. Ranks
-/// that differ, in operation, shape or type, and ranks that end or do not come in time, are an `Err` on every rank
-/// of the group ([`Error::Collective`]), after which the group cannot be used any more.
+/// All ranks of a group call the same operations of it in the same order, as in MPI and
+/// `torch.distributed`. Ranks that differ, in operation, shape or type, and ranks that end or do not come
+/// in time, are an `Err` on every rank of the group ([`Error::Collective`]), after which the group cannot
+/// be used any more.
 ///
 /// PyTorch: `ProcessGroup`.
 ///
@@ -60,8 +61,8 @@ impl Group {
         self.endpoint.size()
     }
 
-    /// This rank's number among the ranks of the world that are on its machine: which device it takes. PyTorch:
-    /// `LOCAL_RANK`.
+    /// This rank's number among the ranks of the world that are on its machine: which device it takes.
+    /// PyTorch: `LOCAL_RANK`.
     pub fn local_rank(&self) -> usize {
         self.endpoint.local_rank()
     }
@@ -87,8 +88,8 @@ impl Group {
         self.endpoint.run(CollectiveKind::Barrier, &nothing, Span::caller(), &[]).map(drop)
     }
 
-    /// The group of some of the ranks, numbered in the order given; `None` on a rank that is none of them. Only its
-    /// own ranks need to make it. PyTorch: `new_group`, which all ranks call.
+    /// The group of some of the ranks, numbered in the order given; `None` on a rank that is none of them.
+    /// Only its own ranks need to make it. PyTorch: `new_group`, which all ranks call.
     ///
     /// # Errors
     /// No rank, a rank that there is not, one that is listed twice.

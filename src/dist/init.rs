@@ -13,10 +13,11 @@ use crate::tensor::options::options;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// Memory: ranks are threads of one process. [`spawn`](crate::dist::spawn) starts them; [`init`] gives the group
-    /// of this thread alone, so that a program for several ranks runs as one.
+    /// Memory: ranks are threads of one process. [`spawn`](crate::dist::spawn) starts them; [`init`] gives
+    /// the group of this thread alone, so that a program for several ranks runs as one.
     Threads,
-    /// An MPI library, loaded at run time (feature `mpi`): ranks are processes that `mpirun` or `srun` has started.
+    /// An MPI library, loaded at run time (feature `mpi`): ranks are processes that `mpirun` or `srun` has
+    /// started.
     Mpi,
 }
 
@@ -31,13 +32,13 @@ options! {
 
 /// The group of all processes that a launcher has started with this one.
 ///
-/// Rank and size are the launcher's, as it has written them into the environment: Open MPI's and MPICH's `mpirun`,
-/// `srun`, `torchrun`. `KILN_DEBUG=1` prints them. `KILN_MPI` names the MPI library, where several are installed.
-/// PyTorch: `init_process_group`.
+/// Rank and size are the launcher's, as it has written them into the environment: Open MPI's and MPICH's
+/// `mpirun`, `srun`, `torchrun`. `KILN_DEBUG=1` prints them. `KILN_MPI` names the MPI library, where
+/// several are installed. PyTorch: `init_process_group`.
 ///
 /// # Errors
-/// A library that is not there, or was not compiled in; a launcher that is not the library's, so that each process
-/// would be alone; variables that make no sense; a second call.
+/// A library that is not there, or was not compiled in; a launcher that is not the library's, so that each
+/// process would be alone; variables that make no sense; a second call.
 ///
 /// # Examples
 /// ```

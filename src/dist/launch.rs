@@ -15,8 +15,8 @@ pub(crate) struct Launch {
     pub local_rank: usize,
 }
 
-/// A launcher, and its variables for rank, size and local rank. Launchers run within each other, `mpirun` in an
-/// allocation of Slurm's, say: the inner ones come first.
+/// A launcher, and its variables for rank, size and local rank. Launchers run within each other, `mpirun`
+/// in an allocation of Slurm's, say: the inner ones come first.
 const LAUNCHERS: [(&str, [&str; 3]); 4] = [
     (OPEN_MPI, ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"]),
     (HYDRA, ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"]),

@@ -3,8 +3,9 @@
 use crate::base::{Error, Result, Span};
 use crate::dist::group::Group;
 
-/// The ranks of a group as a grid, with a name for each axis: `data`, along which ranks have other data, and `model`,
-/// along which they have other parts of the model, say. The last axis varies fastest. PyTorch: `DeviceMesh`.
+/// The ranks of a group as a grid, with a name for each axis: `data`, along which ranks have other data,
+/// and `model`, along which they have other parts of the model, say. The last axis varies fastest. PyTorch:
+/// `DeviceMesh`.
 ///
 /// # Examples
 /// ```

@@ -1,9 +1,9 @@
-//! Several ranks that train one model: the same program run several times at once, as threads or as processes, each
-//! on data of its own.
+//! Several ranks that train one model: the same program run several times at once, as threads or as
+//! processes, each on data of its own.
 //!
-//! [`spawn`] runs ranks as threads of this process, [`init`] joins the processes that a launcher has started. Each
-//! rank gets its [`Group`], through which it meets the others.
-//! [`Ddp`] is a model that all of them train.
+//! [`spawn`] runs ranks as threads of this process, [`init`] joins the processes that a launcher has
+//! started. Each rank gets its [`Group`], through which it meets the others. [`Ddp`] is a model that all of
+//! them train.
 //!
 //! ```
 //! use kiln::dist;

@@ -12,14 +12,15 @@ use crate::tensor::collective::collective;
 use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::{Place, Tensor};
 
-/// Operations of the graph. Like all of them they are lazy, have gradients and know their result's type at once.
+/// Operations of the graph. Like all of them they are lazy, have gradients and know their result's type at
+/// once.
 ///
-/// A rank runs them in the order in which it built them, whatever it reads first, and each once: its value is kept
-/// as long as anything refers to it. One that nothing refers to does not run, so let go of a result on all ranks or
-/// on none. The bodies of loops and composites hold none.
+/// A rank runs them in the order in which it built them, whatever it reads first, and each once: its value
+/// is kept as long as anything refers to it. One that nothing refers to does not run, so let go of a result
+/// on all ranks or on none. The bodies of loops and composites hold none.
 impl Group {
-    /// The tensors of all ranks combined, on every rank. All have one shape and type. PyTorch: `all_reduce`, which
-    /// writes over its tensor.
+    /// The tensors of all ranks combined, on every rank. All have one shape and type. PyTorch:
+    /// `all_reduce`, which writes over its tensor.
     ///
     /// # Examples
     /// ```
@@ -37,8 +38,8 @@ impl Group {
         collective(CallSite::here("all_reduce"), CollectiveKind::AllReduce(reduce), &self.channel(), x)
     }
 
-    /// The tensors of all ranks joined along an axis, in the order of the ranks, on every rank. All have one shape
-    /// and type. PyTorch: `all_gather_into_tensor`, along the first axis.
+    /// The tensors of all ranks joined along an axis, in the order of the ranks, on every rank. All have
+    /// one shape and type. PyTorch: `all_gather_into_tensor`, along the first axis.
     ///
     /// # Examples
     /// ```
@@ -87,9 +88,9 @@ impl Group {
         finish(built())
     }
 
-    /// Each rank's tensor in one part for each rank along an axis, and every part given to its rank: the parts that
-    /// a rank gets, joined along the axis in the order of the ranks. PyTorch: `all_to_all_single`, along the first
-    /// axis.
+    /// Each rank's tensor in one part for each rank along an axis, and every part given to its rank: the
+    /// parts that a rank gets, joined along the axis in the order of the ranks. PyTorch:
+    /// `all_to_all_single`, along the first axis.
     ///
     /// # Examples
     /// ```
@@ -114,8 +115,8 @@ impl Group {
         finish(built())
     }
 
-    /// The tensor of one rank, on every rank. The others give one of the same shape and type. PyTorch: `broadcast`,
-    /// which writes over theirs.
+    /// The tensor of one rank, on every rank. The others give one of the same shape and type. PyTorch:
+    /// `broadcast`, which writes over theirs.
     ///
     /// # Examples
     /// ```
@@ -161,8 +162,8 @@ fn joined(site: CallSite, parts: &Tensor, axis: usize) -> Tensor {
 
 /// From one rank to another, at once.
 impl Group {
-    /// Gives a tensor to another rank, whose [`Group::receive`] takes it; does not wait for that. Collectives that
-    /// were built before run first. PyTorch: `send`.
+    /// Gives a tensor to another rank, whose [`Group::receive`] takes it; does not wait for that.
+    /// Collectives that were built before run first. PyTorch: `send`.
     ///
     /// # Errors
     /// A rank that is this one or none; what computing the tensor says; [`Error::Collective`].
@@ -190,8 +191,9 @@ impl Group {
         self.endpoint().send(to, x.node()?.ty(), span, &bytes)
     }
 
-    /// The tensor that another rank sends, which has this shape and the place's type, `F32` where it names none.
-    /// Invalid where the rank is this one or none, or sends another type or nothing in time. PyTorch: `recv`.
+    /// The tensor that another rank sends, which has this shape and the place's type, `F32` where it names
+    /// none. Invalid where the rank is this one or none, or sends another type or nothing in time. PyTorch:
+    /// `recv`.
     ///
     /// # Examples
     /// ```

@@ -23,11 +23,12 @@ options! {
 /// Runs the body once for each of so many ranks, each on a thread of its own, and gives what they return, by
 /// rank.
 ///
-/// Each rank gets the [`Group`] of all of them, and inherits the caller's context, default device, gradient mode
-/// and mixed precision. Random numbers start on each rank as on a new thread: seed them as you mean it.
+/// Each rank gets the [`Group`] of all of them, and inherits the caller's context, default device, gradient
+/// mode and mixed precision. Random numbers start on each rank as on a new thread: seed them as you mean
+/// it.
 ///
-/// A rank that returns an error, or panics, does not keep the others waiting: what they ask of it is an error. The
-/// panic goes on in the caller once all have ended. PyTorch: `torch.multiprocessing.spawn`.
+/// A rank that returns an error, or panics, does not keep the others waiting: what they ask of it is an
+/// error. The panic goes on in the caller once all have ended. PyTorch: `torch.multiprocessing.spawn`.
 ///
 /// # Errors
 /// The first rank's error that is not another's end; a system that gives no threads, or no ranks.

@@ -52,8 +52,8 @@ pub(crate) type Incoming = Arc<[u8]>;
 
 /// A rank's end of an engine.
 ///
-/// An operation that has failed on one rank fails on all of them, and so does every later one. None waits longer
-/// than the engine's timeout.
+/// An operation that has failed on one rank fails on all of them, and so does every later one. None waits
+/// longer than the engine's timeout.
 pub(crate) trait Transport: fmt::Debug + Send + Sync {
     /// The group's name.
     fn name(&self) -> &str;

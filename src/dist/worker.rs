@@ -6,8 +6,8 @@ use std::thread::Builder;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A rank's thread for collectives, of all its groups, one after the other. It starts with the first, and ends when
-/// nobody can ask for another.
+/// A rank's thread for collectives, of all its groups, one after the other. It starts with the first, and
+/// ends when nobody can ask for another.
 #[derive(Debug, Default)]
 pub(crate) struct Worker(Mutex<Option<Sender<Job>>>);
 

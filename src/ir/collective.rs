@@ -1,8 +1,8 @@
 //! Collectives: operations that all ranks of a group run together.
 //!
-//! A rank is one of several programs, threads or processes, that do the same on different data. In the graph
-//! a collective has an operand and a result like any operation; what it computes depends on the operands of the
-//! other ranks too.
+//! A rank is one of several programs, threads or processes, that do the same on different data. In the
+//! graph a collective has an operand and a result like any operation; what it computes depends on the
+//! operands of the other ranks too.
 
 use std::fmt;
 use std::sync::mpsc::Receiver;
@@ -13,8 +13,8 @@ use crate::ir::mismatch::Mismatch;
 use crate::ir::node::Node;
 use crate::ir::ty::Type;
 
-/// How the values of ranks are combined, element by element, in the order of the ranks: results are the same on
-/// all of them, bit by bit. 16-bit floats are combined in 32 bits and rounded once.
+/// How the values of ranks are combined, element by element, in the order of the ranks: results are the
+/// same on all of them, bit by bit. 16-bit floats are combined in 32 bits and rounded once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reduce {
@@ -105,8 +105,8 @@ impl CollectiveKind {
     /// The type of the result on each of `size` ranks.
     ///
     /// # Errors
-    /// A type that cannot be combined so, a leading axis that does not say one part for each rank, a root that
-    /// is no rank.
+    /// A type that cannot be combined so, a leading axis that does not say one part for each rank, a root
+    /// that is no rank.
     pub fn infer(self, size: usize, operand: &Type) -> Result<Type, Mismatch> {
         match self {
             CollectiveKind::AllReduce(reduce) => {
@@ -177,7 +177,8 @@ pub trait Channel: fmt::Debug + Send + Sync {
     fn rank(&self) -> usize;
     /// The number of ranks.
     fn size(&self) -> usize;
-    /// Takes part in a collective: this rank's operand, of type `ty` and row-major, becomes this rank's result.
+    /// Takes part in a collective: this rank's operand, of type `ty` and row-major, becomes this rank's
+    /// result.
     ///
     /// # Errors
     /// [`crate::Error::Collective`], on every rank.
@@ -212,8 +213,8 @@ impl Collective {
     }
 }
 
-/// The collectives that a rank has built and not computed. The next one waits for the last of them, so that all
-/// ranks run theirs in the order in which they built them, whatever is computed first.
+/// The collectives that a rank has built and not computed. The next one waits for the last of them, so that
+/// all ranks run theirs in the order in which they built them, whatever is computed first.
 #[derive(Debug, Default)]
 pub struct BuildOrder(Mutex<Vec<Weak<Node>>>);
 

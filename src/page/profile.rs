@@ -42,8 +42,8 @@ impl Profile {
         write(path.as_ref(), &html("profile", &[side(self)]))
     }
 
-    /// [`Profile::write_html`] of two profiles side by side: what took longer or shorter than before, and which
-    /// kernels were added, removed or changed.
+    /// [`Profile::write_html`] of two profiles side by side: what took longer or shorter than before, and
+    /// which kernels were added, removed or changed.
     ///
     /// # Errors
     /// As [`Profile::write_html`].

@@ -2,8 +2,8 @@
 //!
 //! A [`Checkpoint`] is what people download: a folder as `transformers` saves it, or a GGUF file of
 //! llama.cpp. [`Llama`] reads the decoders of the Llama family from either, [`Bert`] encoders such as
-//! MiniLM, [`ResNet`] and [`Vit`] classifiers of images. With the feature `text`, [`LanguageModel`] adds the tokenizer and the chat template and gives
-//! text as it is generated.
+//! MiniLM, [`ResNet`] and [`Vit`] classifiers of images. With the feature `text`, [`LanguageModel`] adds
+//! the tokenizer and the chat template and gives text as it is generated.
 //!
 //! ```no_run
 //! use kiln_models::{LanguageModel, LoadModelOpts, Message, TextOpts};

@@ -133,7 +133,8 @@ impl ResNet {
     /// let opts = kiln_models::ResNet::load_opts();
     /// let name = opts.renamed("resnet.encoder.stages.0.layers.1.layer.2.convolution.weight");
     /// assert_eq!(name, "stages.0.1.convs.2.convolution.weight");
-    /// assert_eq!(opts.renamed("layer1.1.bn3.running_mean"), "stages.0.1.convs.2.normalization.running_mean");
+    /// let name = opts.renamed("layer1.1.bn3.weight");
+    /// assert_eq!(name, "stages.0.1.convs.2.normalization.weight");
     /// ```
     pub fn load_opts() -> LoadOpts {
         LoadOpts::default()

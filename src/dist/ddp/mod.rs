@@ -57,13 +57,13 @@ impl From<()> for DdpOpts {
 
 /// A model that every rank of a group trains on its own part of the data, as one process would on all of it.
 ///
-/// `backward` leaves the average of all ranks' gradients, in the plan of the step. So every rank takes the same
-/// step, and parameters stay the same, bit by bit. What looks at gradients sees those averages: clipping is by the
-/// norm of all, and a [`GradScaler`](crate::optim::GradScaler) skips a step on all ranks or on none. A parameter
-/// that a rank has not used counts as having gradient zero there.
+/// `backward` leaves the average of all ranks' gradients, in the plan of the step. So every rank takes the
+/// same step, and parameters stay the same, bit by bit. What looks at gradients sees those averages:
+/// clipping is by the norm of all, and a [`GradScaler`](crate::optim::GradScaler) skips a step on all ranks
+/// or on none. A parameter that a rank has not used counts as having gradient zero there.
 ///
-/// Each rank's loss should be the mean over its samples, equally many on all ranks; then the average is the mean
-/// over all. All ranks run the same steps. PyTorch: `DistributedDataParallel`.
+/// Each rank's loss should be the mean over its samples, equally many on all ranks; then the average is the
+/// mean over all. All ranks run the same steps. PyTorch: `DistributedDataParallel`.
 ///
 /// # Examples
 /// ```
@@ -94,11 +94,13 @@ pub struct Ddp<M> {
 }
 
 impl<M: Module> Ddp<M> {
-    /// A model whose parameters and buffers are those of rank 0 from now on, and whose gradients are averages.
+    /// A model whose parameters and buffers are those of rank 0 from now on, and whose gradients are
+    /// averages.
     ///
     /// # Errors
-    /// Models that differ between ranks in a parameter's or a buffer's name, shape or type; a bucket of 0 bytes, or
-    /// a `compress` that is no floating type; what computing the parameters says; [`Error::Collective`].
+    /// Models that differ between ranks in a parameter's or a buffer's name, shape or type; a bucket of 0
+    /// bytes, or a `compress` that is no floating type; what computing the parameters says;
+    /// [`Error::Collective`].
     #[track_caller]
     pub fn new(module: M, group: &Group, opts: impl Into<DdpOpts>) -> Result<Ddp<M>> {
         let (span, opts) = (Span::caller(), opts.into());
@@ -136,9 +138,9 @@ impl<M: Module> Ddp<M> {
         self.module
     }
 
-    /// Runs the closure; `backward` meanwhile accumulates this rank's own gradients, and buffers stay as they are. The
-    /// first `backward` after it averages all that has accumulated. For steps of several batches: all but the last
-    /// go here. PyTorch: `no_sync`.
+    /// Runs the closure; `backward` meanwhile accumulates this rank's own gradients, and buffers stay as
+    /// they are. The first `backward` after it averages all that has accumulated. For steps of several
+    /// batches: all but the last go here. PyTorch: `no_sync`.
     ///
     /// # Examples
     /// ```
@@ -167,7 +169,8 @@ impl<M: Module> Ddp<M> {
         body()
     }
 
-    /// Makes the buffers of all ranks the same, as the options say; [`Layer::forward`] does it when the model trains.
+    /// Makes the buffers of all ranks the same, as the options say; [`Layer::forward`] does it when the
+    /// model trains.
     ///
     /// # Errors
     /// The error recorded in a buffer.

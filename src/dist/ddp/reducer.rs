@@ -58,8 +58,8 @@ impl GradReducer for Reducer {
 }
 
 impl Reducer {
-    /// This rank's gradient of each trained parameter, with what has accumulated: zeros where there is none, since
-    /// other ranks may have one. The last parameters come first: backward reaches them first.
+    /// This rank's gradient of each trained parameter, with what has accumulated: zeros where there is
+    /// none, since other ranks may have one. The last parameters come first: backward reaches them first.
     fn own(&self, site: CallSite, found: Vec<(Arc<GradCell>, Arc<Node>)>) -> Vec<OwnGradient> {
         let address = |cell: &Arc<GradCell>| Arc::as_ptr(cell) as usize;
         let mut new: NodeMap<Tensor> = NodeMap::default();
@@ -83,8 +83,8 @@ impl Reducer {
         own.collect()
     }
 
-    /// Gradients of one type and device, of so many bytes together. The first bucket is small, so that the first
-    /// exchange begins early.
+    /// Gradients of one type and device, of so many bytes together. The first bucket is small, so that the
+    /// first exchange begins early.
     fn buckets(&self, gradients: Vec<OwnGradient>) -> Vec<Bucket> {
         let mut buckets: Vec<Bucket> = Vec::new();
         for own in gradients {

@@ -1,8 +1,9 @@
-//! An MPI library, loaded at run time, of any of three binary interfaces: Open MPI's, MPICH's (Intel's and others
-//! share it) and the standard one of MPI 5. The one module with calls into it: what leaves it is safe.
+//! An MPI library, loaded at run time, of any of three binary interfaces: Open MPI's, MPICH's (Intel's and
+//! others share it) and the standard one of MPI 5. The one module with calls into it: what leaves it is
+//! safe.
 //!
-//! Implementations differ in the width of handles and in predefined constants. All handles pass in registers or in
-//! words, so one signature serves: a handle that is an `int` is the low half of a word.
+//! Implementations differ in the width of handles and in predefined constants. All handles pass in
+//! registers or in words, so one signature serves: a handle that is an `int` is the low half of a word.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -100,7 +101,8 @@ impl Mpi {
         }
         let mut refused = Vec::new();
         for name in names {
-            // SAFETY: MPI libraries do nothing when they are loaded. Open MPI's components look up its symbols.
+            // SAFETY: MPI libraries do nothing when they are loaded. Open MPI's components look up its
+            // symbols.
             match unsafe { Object::open(Some(name), RTLD_NOW | RTLD_GLOBAL) } {
                 Ok(object) => return Mpi::of(object),
                 Err(error) => refused.push(error.to_string()),
@@ -232,7 +234,8 @@ fn read(text: &[c_char]) -> String {
 fn version(object: &Object) -> Result<String, String> {
     let mut text = vec![0 as c_char; TEXT];
     let mut length = 0;
-    // SAFETY: the call is allowed before initialization, and the text is as long as any implementation's longest.
+    // SAFETY: the call is allowed before initialization, and the text is as long as any implementation's
+    // longest.
     unsafe {
         let get: Text = symbol(object, c"MPI_Get_library_version")?;
         get(text.as_mut_ptr(), &mut length);
@@ -240,7 +243,8 @@ fn version(object: &Object) -> Result<String, String> {
     Ok(read(&text).lines().next().unwrap_or_default().trim().to_string())
 }
 
-/// The constants of a library: by its number of the standard interface, by a symbol of Open MPI's, by its name.
+/// The constants of a library: by its number of the standard interface, by a symbol of Open MPI's, by its
+/// name.
 fn constants(object: &Object, version: &str) -> Result<Constants, String> {
     let (mut major, mut minor) = (0, 0);
     type AbiVersion = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;

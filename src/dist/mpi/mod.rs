@@ -1,7 +1,8 @@
-//! Ranks that are processes which an MPI launcher has started: messages go by the library's point-to-point calls.
+//! Ranks that are processes which an MPI launcher has started: messages go by the library's point-to-point
+//! calls.
 //!
-//! Its collectives are not used. They cannot be given up, so a rank that is late would keep the others for ever, and
-//! each library adds in an order of its own.
+//! Its collectives are not used. They cannot be given up, so a rank that is late would keep the others for
+//! ever, and each library adds in an order of its own.
 
 mod library;
 

@@ -1,7 +1,7 @@
 //! Collectives: what this rank has, given to the others of its group, and what it gets for that.
 //!
-//! One starts when its operand is whole, and is waited for by the first step that reads its result. What runs in
-//! between hides the time that the data are on their way.
+//! One starts when its operand is whole, and is waited for by the first step that reads its result. What
+//! runs in between hides the time that the data are on their way.
 
 use std::ops::Range;
 use std::sync::mpsc::Receiver;
@@ -24,8 +24,8 @@ pub(super) struct InFlight {
     result: Receiver<Result<Vec<u8>>>,
 }
 
-/// The number of the step that waits for the collective of step `number`: the first that reads its result, or that
-/// overwrites a parameter, after which nothing may fail; past the last step if there is none.
+/// The number of the step that waits for the collective of step `number`: the first that reads its result,
+/// or that overwrites a parameter, after which nothing may fail; past the last step if there is none.
 pub(crate) fn waiting_step(plan: &Plan, number: usize) -> usize {
     let steps = &plan.schedule.steps;
     let output = steps[number].outputs[0];
@@ -55,8 +55,8 @@ fn overwrites_parameter(plan: &Plan, step: &Step) -> bool {
 impl Execution<'_> {
     /// Takes part in a collective. The data pass through the memory of the host.
     ///
-    /// It runs on the thread that realizes, or on one that does nothing else: one of a device's pool that waited here
-    /// could keep the other ranks, if they are threads of this process, from ever coming.
+    /// It runs on the thread that realizes, or on one that does nothing else: one of a device's pool that
+    /// waited here could keep the other ranks, if they are threads of this process, from ever coming.
     pub(super) fn collective(&self, number: usize, step: &Step, kind: CollectiveKind) -> Result<()> {
         let graph = &self.plan.schedule.graph;
         let (from, to) = (step.inputs[0], step.outputs[0]);

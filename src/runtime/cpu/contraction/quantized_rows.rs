@@ -1,6 +1,6 @@
 //! Blocks of a matrix whose numbers are packed codes with scales, as
-//! [`QuantizedTensor::dequantize`](crate::QuantizedTensor::dequantize) writes them: found by their shape among
-//! the expressions of a kernel, and dequantized whole blocks at a time.
+//! [`QuantizedTensor::dequantize`](crate::QuantizedTensor::dequantize) writes them: found by their shape
+//! among the expressions of a kernel, and dequantized whole blocks at a time.
 
 use std::fmt;
 use std::ops::Range;
