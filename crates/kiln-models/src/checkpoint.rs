@@ -6,7 +6,7 @@ use kiln::StateDict;
 use kiln::io::gguf::Gguf;
 
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A model's weights and configuration: a folder as `transformers` saves them, or a file of llama.cpp.
 ///
@@ -38,6 +38,8 @@ impl Checkpoint {
             let config = Config::from_gguf(&path.display().to_string(), &gguf)?;
             return Ok(Checkpoint { path: path.into(), config, weights: Weights::Gguf(gguf) });
         }
+        let known = std::fs::metadata(path);
+        known.map_err(|source| Error::File { path: path.into(), source })?;
         let (folder, file) = if path.is_dir() {
             let parts = path.join("model.safetensors.index.json");
             (path, if parts.exists() { parts } else { path.join("model.safetensors") })

@@ -40,6 +40,14 @@ pub enum Error {
         /// What it is.
         found: String,
     },
+    /// A text that is longer than a session holds.
+    #[error("expected a text of at most {most} tokens, found {found}")]
+    TooLong {
+        /// Its tokens.
+        found: usize,
+        /// Those that there is room for.
+        most: usize,
+    },
     /// A tokenizer that cannot be read, or text that it cannot take.
     #[error("tokenizer: {message}")]
     Tokenizer {

