@@ -68,10 +68,7 @@ impl Bert {
     /// An entry that is missing or wrong, or another kind of model.
     #[track_caller]
     pub fn new(config: &Config, place: impl Into<Place>) -> Result<Bert> {
-        let kind = config.text("model_type")?;
-        if kind != "bert" {
-            return Err(config.wrong("model_type", "bert", kind));
-        }
+        config.check_kind("bert")?;
         let (place, width) = (place.into(), config.count("hidden_size")?);
         let embedding = |entries| Embedding::new(entries, width, place);
         let layer = |_| BertLayer::new(config, width, place);

@@ -179,6 +179,12 @@ impl Config {
         Ok(values.map(|values| Config { file: format!("{}: {key}", self.file), values }))
     }
 
+    /// Fails unless it is of this kind of model.
+    pub(crate) fn check_kind(&self, expected: &str) -> Result<()> {
+        let kind = self.text("model_type")?;
+        if kind == expected { Ok(()) } else { Err(self.wrong("model_type", expected, kind)) }
+    }
+
     /// The error that an entry is not as it must be.
     pub fn wrong(&self, key: &str, expected: impl fmt::Display, found: impl fmt::Display) -> Error {
         let [expected, found] = [expected.to_string(), found.to_string()];

@@ -102,10 +102,7 @@ impl ResNet {
     /// An entry that is missing or wrong, or another kind of model.
     #[track_caller]
     pub fn new(config: &Config, place: impl Into<Place>) -> Result<ResNet> {
-        let kind = config.text("model_type")?;
-        if kind != "resnet" {
-            return Err(config.wrong("model_type", "resnet", kind));
-        }
+        config.check_kind("resnet")?;
         let (shape, place) = (Shape::read(config)?, place.into());
         let first = config.count_or("embedding_size", 64)?;
         let mut inputs = first;

@@ -69,10 +69,7 @@ impl Vit {
     /// An entry that is missing or wrong, or another kind of model.
     #[track_caller]
     pub fn new(config: &Config, place: impl Into<Place>) -> Result<Vit> {
-        let kind = config.text("model_type")?;
-        if kind != "vit" {
-            return Err(config.wrong("model_type", "vit", kind));
-        }
+        config.check_kind("vit")?;
         let (place, width) = (place.into(), config.count_or("hidden_size", 768)?);
         let (image, patch) = (config.count_or("image_size", 224)?, config.count_or("patch_size", 16)?);
         if patch == 0 || patch > image {
