@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::base::DType;
 use crate::ir::{NodeId, Op};
 use crate::kernel::{Blocker, Kernel};
 use crate::schedule::fuse::{FusionGroup, FusionState, GroupId, GroupReaders};
@@ -40,12 +41,14 @@ impl FusionState<'_> {
         if readers.len() < 2 {
             return false;
         }
-        if let Some((loads, flops)) = self.unpacking(id) {
-            return self.repeats(id, readers, flops, (loads, 0));
-        }
-        // A product would repeat the work on its operands once more, per block.
+        // A product would repeat the work on its operands once more, per block; unpacking is reading.
         if self.before_product[id.index()] {
-            return false;
+            if let Some((loads, flops)) = self.unpacking(id) {
+                return self.repeats(id, readers, flops, (loads, 0));
+            }
+            if !self.widens(id) {
+                return false;
+            }
         }
         let flops = if let Op::Alu(op) = node.op { op.flops() } else { 1 };
         let mut loads = 0u64;
@@ -70,9 +73,16 @@ impl FusionState<'_> {
         readers * loads + stored + work <= loads + readers * ty.bytes() as u64
     }
 
+    /// Whether the value is one of 16 bits as a wider float.
+    fn widens(&self, id: NodeId) -> bool {
+        let narrow = |&operand: &NodeId| matches!(self.graph.ty(operand).dtype, DType::F16 | DType::BF16);
+        let node = self.graph.node(id);
+        matches!(node.op, Op::Cast(DType::F32 | DType::F64)) && node.operands.iter().all(narrow)
+    }
+
     /// The bytes loaded and the operations an element of a value that is little work on as many numbers
-    /// packed in at most half the bytes, such as a cast of 16-bit ones or a dequantization, or on positions
-    /// alone. A product repeats it as if it read the value.
+    /// packed in at most half the bytes, such as a dequantization, or on positions alone. A product repeats it
+    /// as if it read the value.
     fn unpacking(&self, id: NodeId) -> Option<(u64, u64)> {
         let ty = self.graph.ty(id);
         let mut visited: SmallVec<[NodeId; 32]> = smallvec::smallvec![id];
