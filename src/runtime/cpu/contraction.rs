@@ -6,6 +6,7 @@
 
 mod bf16_operand;
 pub mod differences;
+mod operand;
 mod quantized_rows;
 mod result;
 mod terms;
@@ -14,6 +15,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use bf16_operand::{Bf16Operand, uses_bf16_pairs};
+pub(super) use operand::OperandSource;
 use quantized_rows::QuantizedRows;
 pub(super) use result::{ResultSink, ResultTarget};
 use terms::SummedTerms;
@@ -23,8 +25,8 @@ use crate::kernel::contraction::as_reduction;
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{
-    self, AbsoluteDifference, Bf16x2, DotRequest, GemmOperand, GemmOutput, GemmProblem, PackOrder,
-    PackRequest, SquaredDifference,
+    self, AbsoluteDifference, Bf16x2, GemmOperand, GemmOutput, GemmProblem, PackOrder, PackRequest,
+    SquaredDifference,
 };
 use crate::runtime::cpu::memory::MemoryView;
 use crate::runtime::cpu::thresholds::{
@@ -47,15 +49,6 @@ pub struct ContractionProgram {
     a: OperandSource,
     b: OperandSource,
     out: ResultTarget,
-}
-
-/// Where an operand comes from.
-#[derive(Debug)]
-pub(super) enum OperandSource {
-    /// An input, read in place.
-    Strided { input: u32, strides: Strides },
-    /// Something that writes blocks.
-    Packed { writer: BlockWriter, order: PackOrder },
 }
 
 /// What writes blocks of an operand.
@@ -443,79 +436,4 @@ impl Strides {
 
 fn element<T>(binding: &crate::runtime::Binding<'_>, offset: i64) -> *mut T {
     MemoryView::of(binding).start.cast::<T>().wrapping_offset(offset as isize)
-}
-
-impl OperandSource {
-    pub(super) fn source(&self) -> String {
-        match self {
-            OperandSource::Strided { input, strides } => format!("in{input} in place, {}\n", strides.text()),
-            OperandSource::Packed { writer, order } => format!("packed by {order:?}\n{}\n", writer.source()),
-        }
-    }
-
-    /// Elements from where the operand begins to a batch's first.
-    pub(super) fn offsets(&self) -> impl Fn(usize) -> isize + Sync + '_ {
-        move |batch| match self {
-            OperandSource::Strided { strides, .. } => strides.batch(batch),
-            OperandSource::Packed { .. } => 0,
-        }
-    }
-
-    /// What writes blocks of the operand, if anything does.
-    pub(super) fn filler<'a, T: gemm::GemmElement>(
-        &'a self,
-        bindings: &Bindings<'a>,
-    ) -> Option<Box<dyn Fn(PackRequest<T>) + Sync + 'a>> {
-        let OperandSource::Packed { writer, order } = self else { return None };
-        let (write, order) = (writer.on(bindings), *order);
-        Some(Box::new(move |fill: PackRequest<T>| {
-            let to = StridedBlock { start: fill.to.cast(), row_stride: fill.ld, lane: size_of::<T>() };
-            match order {
-                PackOrder::KContiguous => write(fill.batch, fill.rows, fill.k, to),
-                PackOrder::RowContiguous => write(fill.batch, fill.k, fill.rows, to),
-            }
-        }))
-    }
-
-    /// What multiplies rows of depth `k` with a vector without writing them, if anything does.
-    pub(super) fn dots<'a, T: gemm::GemmElement>(
-        &'a self,
-        bindings: &Bindings<'a>,
-        k: usize,
-    ) -> Option<Box<dyn Fn(DotRequest<T>) + Sync + 'a>> {
-        let OperandSource::Packed { writer: BlockWriter::Quantized(rows), order: PackOrder::KContiguous } =
-            self
-        else {
-            return None;
-        };
-        let memory = rows.on(bindings);
-        rows.dot()?;
-        Some(Box::new(move |request: DotRequest<T>| {
-            // The values are of f32, so the product is.
-            let DotRequest { batch, rows, vector, to } = request;
-            // SAFETY: the kernel's accesses lie inside its buffers, and the results are the caller's.
-            unsafe { memory.dots(batch, rows, vector.cast(), k, to.cast()) }
-        }))
-    }
-
-    /// The operand, given the functions of [`OperandSource::offsets`] and [`OperandSource::filler`].
-    pub(super) fn operand<'a, T>(
-        &self,
-        bindings: &Bindings<'_>,
-        batch: &'a (dyn Fn(usize) -> isize + Sync),
-        fill: Option<&'a (dyn Fn(PackRequest<T>) + Sync)>,
-    ) -> GemmOperand<'a, T> {
-        match (self, fill) {
-            (OperandSource::Strided { input, strides }, _) => GemmOperand::Strided {
-                ptr: element::<T>(&bindings.inputs[*input as usize], strides.offset),
-                row_stride: strides.row as isize,
-                k_stride: strides.col as isize,
-                batch,
-            },
-            (OperandSource::Packed { order, .. }, Some(fill)) => {
-                GemmOperand::Packed { order: *order, fill, dots: None }
-            }
-            (OperandSource::Packed { .. }, None) => panic!("a packed operand has a program"),
-        }
-    }
 }
