@@ -199,6 +199,27 @@ fn a_failed_step_changes_no_parameter() {
     }
 }
 
+/// The update that has all it needs would overwrite its parameter before the other's exchange fails.
+#[test]
+fn a_step_of_which_a_part_fails_changes_no_parameter_either() {
+    let said = ranks(2, |group| {
+        let [first, second] = [1.0f32, 5.0].map(|x| Var::new(Tensor::full([64], x, ())));
+        kiln::realize(&[&first.get(), &second.get()])?;
+        let other = if group.rank() == 0 { second.get() } else { second.get().to_dtype(DType::F64) };
+        let sum = |x: &Tensor| group.all_reduce(x, Reduce::Sum).to_dtype(DType::F32);
+        let gradients = [sum(&first.get()), sum(&other)];
+        first.set(first.get() - &gradients[0])?;
+        second.set(second.get() - &gradients[1])?;
+        drop((gradients, other));
+        assert!(kiln::realize(&[&first.get(), &second.get()]).is_err());
+        Ok([first.get().to_vec::<f32>(), second.get().to_vec::<f32>()])
+    });
+    for [first, second] in said {
+        assert_eq!(first.expect("the value before"), [1.0; 64]);
+        assert_eq!(second.expect("the value before"), [5.0; 64]);
+    }
+}
+
 #[test]
 fn two_groups_of_one_rank_share_an_order() {
     let found = ranks(4, |world| {

@@ -21,69 +21,16 @@ pub(crate) fn reduce(reduce: Reduce, dtype: DType, ranks: &[&[u8]]) -> Vec<u8> {
 
 /// An element, and the number that it is combined as.
 trait Element: bytemuck::Pod {
-    type Wide: Wide;
+    type Wide: Copy;
     fn wide(self) -> Self::Wide;
     fn narrow(wide: Self::Wide) -> Self;
-}
-
-trait Wide: Copy {
-    fn add(self, other: Self) -> Self;
-    fn mul(self, other: Self) -> Self;
-    fn min(self, other: Self) -> Self;
-    fn max(self, other: Self) -> Self;
-    /// Over a count; integers have no mean, and stay.
-    fn over(self, count: usize) -> Self;
+    /// Joins the next rank's numbers to those of the ranks before.
+    fn join(reduce: Reduce, all: &mut [Self::Wide], next: impl Iterator<Item = Self::Wide>);
+    /// A sum over a count; integers have no mean, and stay.
+    fn over(sum: Self::Wide, count: usize) -> Self::Wide;
 }
 
 macro_rules! integers {
-    ($($ty:ty)*) => {$(
-        impl Wide for $ty {
-            fn add(self, other: $ty) -> $ty {
-                self.wrapping_add(other)
-            }
-            fn mul(self, other: $ty) -> $ty {
-                self.wrapping_mul(other)
-            }
-            fn min(self, other: $ty) -> $ty {
-                Ord::min(self, other)
-            }
-            fn max(self, other: $ty) -> $ty {
-                Ord::max(self, other)
-            }
-            fn over(self, _: usize) -> $ty {
-                self
-            }
-        }
-    )*};
-}
-
-macro_rules! floats {
-    ($($ty:ty)*) => {$(
-        impl Wide for $ty {
-            fn add(self, other: $ty) -> $ty {
-                self + other
-            }
-            fn mul(self, other: $ty) -> $ty {
-                self * other
-            }
-            // Sums of what may be NaN are NaN.
-            fn min(self, other: $ty) -> $ty {
-                if self.is_nan() || self < other { self } else { other }
-            }
-            fn max(self, other: $ty) -> $ty {
-                if self.is_nan() || self > other { self } else { other }
-            }
-            fn over(self, count: usize) -> $ty {
-                self / count as $ty
-            }
-        }
-    )*};
-}
-
-integers! { u8 i32 u32 i64 }
-floats! { f32 f64 }
-
-macro_rules! as_itself {
     ($($ty:ty)*) => {$(
         impl Element for $ty {
             type Wide = $ty;
@@ -93,37 +40,57 @@ macro_rules! as_itself {
             fn narrow(wide: $ty) -> $ty {
                 wide
             }
+            fn join(reduce: Reduce, all: &mut [$ty], next: impl Iterator<Item = $ty>) {
+                match reduce {
+                    Reduce::Sum | Reduce::Mean => each(all, next, <$ty>::wrapping_add),
+                    Reduce::Product => each(all, next, <$ty>::wrapping_mul),
+                    Reduce::Min => each(all, next, Ord::min),
+                    Reduce::Max => each(all, next, Ord::max),
+                }
+            }
+            fn over(sum: $ty, _: usize) -> $ty {
+                sum
+            }
         }
     )*};
 }
 
-macro_rules! in_32_bits {
-    ($($ty:ty)*) => {$(
+macro_rules! floats {
+    ($($ty:ty, $wide:ty, $widen:expr, $narrow:expr;)*) => {$(
         impl Element for $ty {
-            type Wide = f32;
-            fn wide(self) -> f32 {
-                self.to_f32()
+            type Wide = $wide;
+            fn wide(self) -> $wide {
+                $widen(self)
             }
-            fn narrow(wide: f32) -> $ty {
-                <$ty>::from_f32(wide)
+            fn narrow(wide: $wide) -> $ty {
+                $narrow(wide)
+            }
+            fn join(reduce: Reduce, all: &mut [$wide], next: impl Iterator<Item = $wide>) {
+                match reduce {
+                    Reduce::Sum | Reduce::Mean => each(all, next, |a, b| a + b),
+                    Reduce::Product => each(all, next, |a, b| a * b),
+                    // A NaN on either side is the result.
+                    Reduce::Min => each(all, next, |a, b| if a.is_nan() || a < b { a } else { b }),
+                    Reduce::Max => each(all, next, |a, b| if a.is_nan() || a > b { a } else { b }),
+                }
+            }
+            fn over(sum: $wide, count: usize) -> $wide {
+                sum / count as $wide
             }
         }
     )*};
 }
 
-as_itself! { u8 i32 u32 i64 f32 f64 }
-in_32_bits! { f16 bf16 }
+integers! { u8 i32 u32 i64 }
+floats! {
+    f16, f32, f16::to_f32, f16::from_f32;
+    bf16, f32, bf16::to_f32, bf16::from_f32;
+    f32, f32, std::convert::identity, std::convert::identity;
+    f64, f64, std::convert::identity, std::convert::identity;
+}
 
-fn combine<T: Element>(reduce: Reduce, ranks: &[&[u8]]) -> Vec<u8> {
-    match reduce {
-        Reduce::Sum | Reduce::Mean => {
-            let count = if reduce == Reduce::Mean { ranks.len() } else { 1 };
-            fold::<T>(ranks, Wide::add, |sum| if count > 1 { sum.over(count) } else { sum })
-        }
-        Reduce::Product => fold::<T>(ranks, Wide::mul, |product| product),
-        Reduce::Min => fold::<T>(ranks, Wide::min, |least| least),
-        Reduce::Max => fold::<T>(ranks, Wide::max, |largest| largest),
-    }
+fn each<W: Copy>(all: &mut [W], next: impl Iterator<Item = W>, join: impl Fn(W, W) -> W) {
+    all.iter_mut().zip(next).for_each(|(value, other)| *value = join(*value, other));
 }
 
 /// The elements of a message, which may start anywhere in memory.
@@ -131,16 +98,11 @@ fn elements<T: Element>(bytes: &[u8]) -> impl Iterator<Item = T::Wide> {
     bytes.chunks_exact(size_of::<T>()).map(|element| bytemuck::pod_read_unaligned::<T>(element).wide())
 }
 
-fn fold<T: Element>(
-    ranks: &[&[u8]],
-    join: impl Fn(T::Wide, T::Wide) -> T::Wide,
-    finish: impl Fn(T::Wide) -> T::Wide,
-) -> Vec<u8> {
+fn combine<T: Element>(reduce: Reduce, ranks: &[&[u8]]) -> Vec<u8> {
     let Some((first, rest)) = ranks.split_first() else { return Vec::new() };
     let mut values: Vec<T::Wide> = elements::<T>(first).collect();
-    for rank in rest {
-        values.iter_mut().zip(elements::<T>(rank)).for_each(|(value, other)| *value = join(*value, other));
-    }
+    rest.iter().for_each(|rank| T::join(reduce, &mut values, elements::<T>(rank)));
+    let finish = |value| if reduce == Reduce::Mean { T::over(value, ranks.len()) } else { value };
     let values: Vec<T> = values.into_iter().map(|value| T::narrow(finish(value))).collect();
     bytemuck::allocation::try_cast_vec(values)
         .unwrap_or_else(|(_, values)| bytemuck::cast_slice(&values).to_vec())
