@@ -394,3 +394,23 @@ fn a_stream_ends_at_its_errors_and_stop_tokens() {
     assert_eq!((text.push("art"), text.finish()), (("start".to_string(), false), String::new()));
     assert_eq!((text.push("é sto"), text.finish()), (("é ".to_string(), false), "sto".to_string()));
 }
+
+#[test]
+fn layers_that_share_a_position_compute_its_angles_once() {
+    let opts = AttentionLayerOpts::default().causal(true).rotary(1e4);
+    let layers: Vec<_> = (0..4).map(|_| MultiheadAttention::new(32, 2, opts.clone(), ())).collect();
+    let pass = |shares: bool| {
+        let caches: Vec<KvCache> = layers.iter().map(|layer| layer.cache(1, 8)).collect();
+        let position = caches[0].position();
+        let x = Tensor::ones([1, 1, 32], ());
+        layers.iter().zip(&caches).fold(x, |x, (layer, cache)| match shares {
+            true => layer.attend_cached_at(&x, cache, &position),
+            false => layer.attend_cached(&x, cache),
+        })
+    };
+    let (shared, apart) = (pass(true), pass(false));
+    let [found, more] = [&shared, &apart].map(|y| y.plan().unwrap());
+    // Sine and cosine of 8 angles, at 16 operations each, for three layers, their queries and their keys.
+    assert!(found.flops() + 3 * 2 * 2 * 8 * 16 <= more.flops(), "{found}\n{more}");
+    assert_eq!(shared.to_vec::<f32>().unwrap(), apart.to_vec::<f32>().unwrap());
+}

@@ -2,7 +2,7 @@
 
 use kiln::nn::{Embedding, KvCache, Layer, Linear, MultiheadAttention, RMSNorm};
 use kiln::tensor::{Place, Tensor};
-use kiln::{DType, LoadOpts};
+use kiln::{LoadOpts, Span};
 
 use crate::activation::Activation;
 use crate::config::Config;
@@ -129,7 +129,6 @@ impl Llama {
             .strip_prefix("model")
             .rename("layers.{}.self_attn.o_proj", "layers.{}.self_attn.out_proj")
             .ignore("layers.{}.self_attn.rotary_emb")
-            .convert(true)
     }
 
     /// Empty caches, one a layer, for `batch` sequences of up to `capacity` positions each.
@@ -140,11 +139,25 @@ impl Llama {
 
     /// The logits `[n, vocab]` of what follows tokens `[n, l]`, which follow those in the caches and are
     /// added to them.
+    ///
+    /// Invalid where there is not one cache a layer, all of one length, and as
+    /// [`attend_cached`](MultiheadAttention::attend_cached) is.
     #[track_caller]
     pub fn next(&self, tokens: &Tensor, caches: &[KvCache]) -> Tensor {
-        let embedded = self.embedded(tokens);
-        let Some(position) = caches.first().map(KvCache::position) else { return self.logits(&embedded) };
-        let x = self.layers.iter().zip(caches).fold(embedded, |x, (layer, cache)| {
+        let (layers, span) = (self.layers.len(), Span::caller());
+        let alike = |first: &&KvCache| {
+            caches.len() == layers && caches.iter().all(|cache| cache.len() == first.len())
+        };
+        let Some(first) = caches.first().filter(alike) else {
+            let lengths: Vec<usize> = caches.iter().map(KvCache::len).collect();
+            let expected = format!("{layers} caches of one length");
+            let found = format!("{} of lengths {lengths:?}", caches.len());
+            return Tensor::build(|| {
+                Err(kiln::Error::Argument { call: "Llama::next", expected, found, span })
+            });
+        };
+        let position = first.position();
+        let x = self.layers.iter().zip(caches).fold(self.embedded(tokens), |x, (layer, cache)| {
             layer.forward_with(&x, |x| layer.self_attn.attend_cached_at(x, cache, &position))
         });
         self.logits(&x.narrow(1, -1, 1)).squeeze(1)
@@ -172,11 +185,6 @@ impl Llama {
             Some(cap) => (logits / cap).tanh() * cap,
             None => logits,
         }
-    }
-
-    /// The type of the weights that are not quantized.
-    pub fn dtype(&self) -> DType {
-        self.norm.weight.dtype()
     }
 }
 

@@ -143,11 +143,10 @@ impl ResNet {
                 ("encoder.stages.{}.layers.{}.shortcut", "stages.{}.{}.shortcut"),
                 ("classifier.1", "classifier"),
             ])
-            .rename_with(|name| name.replace(".num_batches_tracked", ".ignored"))
-            .rename_with(
-                |name| if name.ends_with(".ignored") { "num_batches_tracked".into() } else { name.into() },
-            )
-            .ignore("num_batches_tracked")
+            // Counts of batches, which nothing reads.
+            .ignore("stem.normalization.num_batches_tracked")
+            .ignore("stages.{}.{}.convs.{}.normalization.num_batches_tracked")
+            .ignore("stages.{}.{}.shortcut.normalization.num_batches_tracked")
     }
 }
 

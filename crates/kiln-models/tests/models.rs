@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kiln::io::gguf::{Gguf, GgufValue};
-use kiln::nn::{Layer, ModuleExt};
+use kiln::nn::{KvCache, Layer, ModuleExt};
 use kiln::prelude::*;
 use kiln::{StateDict, no_grad};
 use kiln_models::{Bert, Checkpoint, Config, Llama, LoadModelOpts, ResNet, Vit};
@@ -56,7 +56,14 @@ fn recorded(name: &str) -> Recorded {
 impl Recorded {
     fn state(&self) -> StateDict {
         let mut state = StateDict::new();
-        self.weights.iter().for_each(|(name, tensor)| state.insert(name, tensor).unwrap());
+        for (name, tensor) in &self.weights {
+            state.insert(name, tensor).unwrap();
+            // Published files count batches.
+            if let Some(norm) = name.strip_suffix("running_mean") {
+                let count = Tensor::zeros([], DType::I64);
+                state.insert(format!("{norm}num_batches_tracked"), &count).unwrap();
+            }
+        }
         state
     }
 
@@ -147,47 +154,152 @@ fn interleaved(weight: &Tensor, heads: usize) -> Tensor {
     weight.reshape([heads, 2, rows / heads / 2, width]).transpose(1, 2).reshape([rows, width])
 }
 
-#[test]
-fn a_file_of_llama_cpp_is_the_same_model() {
-    let record = recorded("llama");
-    let mut gguf = Gguf::new();
-    gguf.set("general.architecture", "llama".into());
-    for (key, value) in [("embedding_length", 16), ("feed_forward_length", 20), ("block_count", 2)] {
-        gguf.set(&format!("llama.{key}"), GgufValue::U32(value));
-    }
-    gguf.set("llama.attention.head_count", GgufValue::U32(4));
-    gguf.set("llama.attention.head_count_kv", GgufValue::U32(2));
-    gguf.set("llama.attention.layer_norm_rms_epsilon", GgufValue::F32(1e-5));
-    gguf.set("llama.rope.freq_base", GgufValue::F32(100.0));
-    gguf.set("llama.rope.scaling.type", "linear".into());
-    gguf.set("llama.rope.scaling.factor", GgufValue::F32(2.0));
+/// The names of llama.cpp.
+fn gguf_name(kind: &str, name: &str) -> String {
+    let around = kind.starts_with("gemma2");
+    let after = if around { "post_attention_norm" } else { "ffn_norm" };
     let names = [
         ("model.embed_tokens", "token_embd"),
         ("model.norm", "output_norm"),
         ("lm_head", "output"),
         ("model.layers.", "blk."),
         ("input_layernorm", "attn_norm"),
-        ("post_attention_layernorm", "ffn_norm"),
+        ("post_attention_layernorm", after),
+        ("pre_feedforward_layernorm", "ffn_norm"),
+        ("post_feedforward_layernorm", "post_ffw_norm"),
         ("self_attn.o_proj", "attn_output"),
         ("self_attn.", "attn_"),
         ("mlp.", "ffn_"),
         ("_proj", ""),
     ];
-    for (name, tensor) in &record.weights {
-        let renamed = names.iter().fold(name.clone(), |name, (from, to)| name.replace(from, to));
-        let turned = [("q_proj", 4), ("k_proj", 2)].into_iter().find(|(part, _)| name.contains(part));
-        let tensor = turned.map_or_else(|| tensor.clone(), |(_, heads)| interleaved(tensor, heads));
-        gguf.insert(&renamed, &tensor).unwrap();
-    }
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("llama.gguf");
-    gguf.save(&path).unwrap();
-    let model = Llama::load(&Checkpoint::open(&path).unwrap(), LoadModelOpts::default()).unwrap();
+    names.iter().fold(name.to_string(), |name, (from, to)| name.replace(from, to))
+}
 
-    let linear = record.text.replace("llama3", "linear").replace("\"factor\":4.0", "\"factor\":2.0");
-    let plain = Llama::new(&Config::parse("config.json", &linear).unwrap(), ()).unwrap();
-    plain.load_state_dict_with(&record.state(), Llama::load_opts()).unwrap();
-    let tokens = record.tokens(Device::cpu());
-    assert_near(&model.forward(&tokens), &plain.forward(&tokens).to_vec::<f32>().unwrap(), "gguf");
+/// A recorded model as llama.cpp's converter writes it.
+fn gguf(kind: &str, record: &Recorded) -> Gguf {
+    let config: Value = serde_json::from_str(&record.text).unwrap();
+    let tied = config["tie_word_embeddings"] == true;
+    let mut gguf = Gguf::new();
+    gguf.set("general.architecture", kind.into());
+    for (key, name) in [
+        ("embedding_length", "hidden_size"),
+        ("feed_forward_length", "intermediate_size"),
+        ("block_count", "num_hidden_layers"),
+        ("attention.head_count", "num_attention_heads"),
+        ("attention.head_count_kv", "num_key_value_heads"),
+        ("attention.key_length", "head_dim"),
+        ("attention.sliding_window", "sliding_window"),
+    ] {
+        if let Some(value) = config[name].as_u64() {
+            gguf.set(&format!("{kind}.{key}"), GgufValue::U32(value as u32));
+        }
+    }
+    for (key, value) in [
+        ("attention.layer_norm_rms_epsilon", &config["rms_norm_eps"]),
+        ("attn_logit_softcapping", &config["attn_logit_softcapping"]),
+        ("final_logit_softcapping", &config["final_logit_softcapping"]),
+        ("rope.freq_base", &config["rope_parameters"]["rope_theta"]),
+    ] {
+        if let Some(value) = value.as_f64() {
+            gguf.set(&format!("{kind}.{key}"), GgufValue::F32(value as f32));
+        }
+    }
+    for (name, tensor) in record.weights.iter().filter(|(name, _)| !(tied && name.starts_with("lm_head"))) {
+        let heads = [("q_proj", 4), ("k_proj", 2)].into_iter().find(|(part, _)| name.contains(part));
+        let tensor = match heads {
+            Some((_, heads)) if kind == "llama" => interleaved(tensor, heads),
+            _ if kind.starts_with("gemma") && name.contains("norm") => tensor + 1.0,
+            _ => tensor.clone(),
+        };
+        gguf.insert(&gguf_name(kind, name), &tensor).unwrap();
+    }
+    gguf
+}
+
+#[test]
+fn a_file_of_llama_cpp_is_the_same_model() {
+    // The file does not have the factor of Gemma 2's scores, which is that of a head's width.
+    let scalar = ("\"query_pre_attn_scalar\":9", "\"query_pre_attn_scalar\":6");
+    for (kind, scaling, (from, to)) in [
+        ("llama", "linear", ("llama3", "linear")),
+        ("qwen2", "", ("", "")),
+        ("qwen3", "", ("", "")),
+        ("gemma2", "", scalar),
+    ] {
+        let record = recorded(kind);
+        let mut gguf = gguf(kind, &record);
+        if !scaling.is_empty() {
+            gguf.set("llama.rope.scaling.type", scaling.into());
+            gguf.set("llama.rope.scaling.factor", GgufValue::F32(4.0));
+        }
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{kind}.gguf"));
+        gguf.save(&path).unwrap();
+        let model = Llama::load(&Checkpoint::open(&path).unwrap(), LoadModelOpts::default()).unwrap();
+
+        let text = if from.is_empty() { record.text.clone() } else { record.text.replace(from, to) };
+        let plain = Llama::new(&Config::parse("config.json", &text).unwrap(), ()).unwrap();
+        let opts = Llama::load_opts();
+        let opts = if model.lm_head.is_none() { opts.ignore("lm_head") } else { opts };
+        plain.load_state_dict_with(&record.state(), opts).unwrap();
+        let tokens = record.tokens(Device::cpu());
+        let expected = plain.forward(&tokens).to_vec::<f32>().unwrap();
+        assert_near(&model.forward(&tokens), &expected, kind);
+    }
+}
+
+/// The names of `torchvision`.
+fn torchvision_name(name: &str) -> String {
+    let name = name.replace("resnet.embedder.embedder.", "").replace("classifier.1", "fc");
+    let parts: Vec<&str> = name.split('.').collect();
+    let kind = |kind: &str| if kind == "convolution" { "conv" } else { "bn" };
+    let after = |number: &str| number.parse::<usize>().unwrap() + 1;
+    match parts[..] {
+        [part, last] if part != "fc" => format!("{}1.{last}", kind(part)),
+        ["resnet", "encoder", "stages", stage, "layers", block, "shortcut", part, last] => {
+            let place = usize::from(part != "convolution");
+            format!("layer{}.{block}.downsample.{place}.{last}", after(stage))
+        }
+        ["resnet", "encoder", "stages", stage, "layers", block, "layer", conv, part, last] => {
+            format!("layer{}.{block}.{}{}.{last}", after(stage), kind(part), after(conv))
+        }
+        _ => name,
+    }
+}
+
+#[test]
+fn residual_networks_come_from_torchvision_too() {
+    for name in ["resnet", "resnet_bottleneck"] {
+        let record = recorded(name);
+        let mut state = StateDict::new();
+        record.state().iter().for_each(|(name, x)| state.insert(torchvision_name(name), x).unwrap());
+        assert!(state.get("layer1.0.conv1.weight").is_some() && state.get("fc.bias").is_some());
+        let plain = |by: &dyn Fn(&ResNet)| {
+            let model = ResNet::new(&Config::parse("config.json", &record.text).unwrap(), ()).unwrap();
+            by(&model);
+            model.eval();
+            model.forward(&Tensor::linspace(-1.0, 1.0, 3 * 32 * 32, ()).reshape([1, 3, 32, 32]))
+        };
+        let load = |state: StateDict| {
+            move |model: &ResNet| drop(model.load_state_dict_with(&state, ResNet::load_opts()).unwrap())
+        };
+        let expected = plain(&load(record.state())).to_vec::<f32>().unwrap();
+        assert_near(&plain(&load(state)), &expected, name);
+    }
+}
+
+#[test]
+fn caches_that_do_not_fit_are_an_error() {
+    let model = Llama::new(&Config::parse("config.json", &recorded("llama").text).unwrap(), ()).unwrap();
+    let tokens = Tensor::from([[1i64, 2]]);
+    let error = |caches: &[KvCache]| model.next(&tokens, caches).check().unwrap_err().to_string();
+    let mut caches = model.caches(1, 4);
+    assert!(error(&caches[..1]).contains("expected 2 caches of one length, found 1 of lengths [0]"));
+    assert!(model.next(&tokens, &caches).check().is_ok());
+    caches[1].truncate(1);
+    let text = error(&caches);
+    assert!(text.contains("found 2 of lengths [2, 1]") && text.contains("tests/models.rs:"), "{text}");
+    caches.clear();
+    assert!(error(&caches).contains("found 0 of lengths []"));
 }
 
 #[test]

@@ -8,17 +8,19 @@ use crate::text::tokenizer::wrong;
 
 /// How text is cut before pairs are merged, by the name that llama.cpp has for it: numbers and words.
 const CUTS: [(&[&str], Cut); 4] = [
-    (&["gpt-2", "default"], Cut { digits: false, regex: GPT2 }),
-    (&["smollm", "starcoder", "refact", "command-r"], Cut { digits: true, regex: GPT2 }),
-    (&["llama-bpe", "llama3", "llama-v3", "smaug-bpe"], Cut { digits: false, regex: LLAMA3 }),
-    (&["qwen2", "stablelm2", "deepseek-r1-qwen"], Cut { digits: false, regex: QWEN2 }),
+    (&["gpt-2", "default"], Cut { regex: GPT2, digits: false, whole: false }),
+    (&["smollm", "starcoder", "refact", "command-r"], Cut { regex: GPT2, digits: true, whole: false }),
+    (&["llama-bpe", "llama3", "llama-v3", "smaug-bpe"], Cut { regex: LLAMA3, digits: false, whole: true }),
+    (&["qwen2", "stablelm2", "deepseek-r1-qwen"], Cut { regex: QWEN2, digits: false, whole: false }),
 ];
 
 #[derive(Clone, Copy)]
 struct Cut {
+    regex: &'static str,
     /// Each digit is a piece.
     digits: bool,
-    regex: &'static str,
+    /// A piece that is a token is one, whatever its pairs merge to.
+    whole: bool,
 }
 
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
@@ -64,7 +66,7 @@ pub(super) fn tokenizer_json(gguf: &Gguf) -> Result<Value> {
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
         "post_processor": beginning(gguf, &tokens),
         "decoder": bytes,
-        "model": {"type": "BPE", "vocab": vocab, "merges": texts(gguf, "merges")?, "ignore_merges": true},
+        "model": {"type": "BPE", "vocab": vocab, "merges": texts(gguf, "merges")?, "ignore_merges": cut.whole},
     }))
 }
 
