@@ -65,6 +65,7 @@ pub mod runtime;
 #[doc(hidden)]
 pub mod schedule;
 pub mod tensor;
+pub mod train;
 
 /// The compiler's layers, for tools that look inside it: the graph, kernels, renderers,
 /// schedules and devices' backends.
@@ -126,3 +127,8 @@ struct Distributed;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/profiling.md")]
 struct Profiling;
+
+/// The programs of the page on training.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/training.md")]
+struct Training;

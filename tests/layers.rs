@@ -25,6 +25,7 @@ const LAYERS: &[&[&str]] = &[
     &["dist"],
     &["profile"],
     &["page"],
+    &["train"],
     &["assert", "bench", "guide", "opts", "prelude"],
 ];
 

@@ -216,6 +216,15 @@ cargo run --quiet --release --example big_model -- --device cpu
 cargo run --quiet --release --example where_does_memory_go -- --device cpu --batch 32 --width 64 --page target/where_does_memory_go.html
 cargo run --quiet --release --example profile_training -- --device cpu --batch 64 --width 64 --trace target/profile.json --page target/profile.html
 cargo run --quiet --release --example ddp -- --threads 2 --steps 20
+# Stopped in the middle of an epoch and resumed: the same scores.
+train_digits() { cargo run --quiet --release --example train_digits -- --epochs 4 --folder "target/train_digits_$1" "${@:2}"; }
+rm -rf target/train_digits_*
+train_digits whole
+train_digits resumed --stop 15
+train_digits resumed --resume >target/train_digits_resumed.txt
+[ "$(tail -n 1 target/train_digits_whole/log.csv | cut -d , -f 2-)" = "$(tail -n 1 target/train_digits_resumed/log.csv | cut -d , -f 2-)" ]
+grep -q '^test accuracy 0.[89]' target/train_digits_resumed.txt && [ -s target/train_digits_resumed/report.html ]
+train_digits ranks --threads 2 | grep '^test accuracy 0.[89]'
 cargo run --quiet --release --example device_agnostic -- --device cpu
 KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example transfer_bench -- --device cpu:1 --up-to 8 --out target/transfers.svg
 KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example pinned_loader -- --device cpu:1 --rows 256 --columns 128 --batches 4

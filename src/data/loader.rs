@@ -7,12 +7,14 @@ use std::thread::{Builder, JoinHandle};
 
 use crate::base::{OpError, Result, Span, process};
 use crate::data::dataset::Dataset;
+use crate::data::distributed_sampler::DistributedSampler;
 use crate::data::order::EpochOrder;
-use crate::data::sampler::Sampler;
+use crate::data::sampler::{Sampler, SubsetSampler};
 use crate::data::scopes::ThreadScopes;
 use crate::data::worker::{EpochWork, WorkerState};
 use crate::runtime::trace::{self, Activity};
 use crate::tensor::options::options;
+use crate::tensor::random::Generator;
 
 options! {
     /// Options of [`DataLoader`].
@@ -76,6 +78,43 @@ impl<D: Dataset + 'static> DataLoader<D> {
             return refused("a sampler or shuffle".into(), format!("shuffle and {sampler:?}"));
         }
         Ok(DataLoader { data: Arc::new(data), opts })
+    }
+
+    /// A loader of one of several ranks' part of the same dataset, which draws random numbers of its own. With
+    /// `equal`, all ranks have equally many samples ([`DistributedSampler`]); otherwise each sample is one
+    /// rank's. `None` for a loader with a sampler, which says already what this rank goes through.
+    ///
+    /// # Errors
+    /// A rank that is none of them.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::data::{DataLoader, Items, LoaderOpts};
+    /// let loader = DataLoader::new(Items::new(5, |i| Ok(i as f32)), LoaderOpts::default().batch_size(8))?;
+    /// let of_rank_1 = |equal| -> kiln::Result<Vec<f32>> {
+    ///     let part = loader.part(2, 1, equal)?.expect("no sampler");
+    ///     part.epoch(0).next().expect("a batch")?.to_vec()
+    /// };
+    /// assert_eq!(of_rank_1(true)?, [1.0, 3.0, 0.0]);
+    /// assert_eq!(of_rank_1(false)?, [1.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn part(&self, ranks: usize, rank: usize, equal: bool) -> Result<Option<DataLoader<D>>> {
+        let sampler = DistributedSampler::new(ranks, rank)?;
+        if self.opts.sampler.is_some() {
+            return Ok(None);
+        }
+        let LoaderOpts { shuffle, seed, drop_last, .. } = self.opts;
+        let seed_of_rank = Generator::resume(seed, rank as u64).split().seed();
+        let opts = self.opts.clone().shuffle(false).seed(seed_of_rank);
+        let opts = if equal {
+            opts.sampler(sampler.shuffle(shuffle).seed(seed).drop_last(drop_last))
+        } else {
+            let own: Vec<usize> = (rank..self.data.len()).step_by(ranks).collect();
+            opts.sampler(SubsetSampler::new(own).shuffle(false))
+        };
+        Ok(Some(DataLoader { data: self.data.clone(), opts }))
     }
 
     /// The dataset.

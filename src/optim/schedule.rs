@@ -15,6 +15,15 @@ pub trait Schedule {
     }
 }
 
+impl<S: Schedule + ?Sized> Schedule for Box<S> {
+    fn lr(&self, start: f64, step: u64) -> f64 {
+        (**self).lr(start, step)
+    }
+    fn momentum(&self, step: u64) -> Option<f64> {
+        (**self).momentum(step)
+    }
+}
+
 /// Multiplies by `factor` after every `every` steps.
 #[derive(Clone, Copy, Debug)]
 pub struct StepDecay {

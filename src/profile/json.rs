@@ -33,6 +33,12 @@ impl Object {
         self
     }
 
+    /// With a value under a name that may hold anything.
+    pub fn named(self, name: &str, value: impl std::fmt::Display) -> Object {
+        let quoted = quoted(name);
+        self.value(&quoted[1..quoted.len() - 1], value)
+    }
+
     /// With a number of which the finite ones are JSON's; 0 for the others.
     pub fn float(self, name: &str, number: f64) -> Object {
         self.value(name, if number.is_finite() { number } else { 0.0 })

@@ -190,6 +190,15 @@ impl<M: Module> Ddp<M> {
         self.buffers.iter().zip(common).try_for_each(|(buffer, tensor)| buffer.set(&tensor))
     }
 
+    /// What a forward pass begins with: buffers of a model that trains become the same on all ranks.
+    #[track_caller]
+    pub(crate) fn before_forward(&self) -> Result<()> {
+        if self.buffers.is_empty() || !self.reducer.is_on() || !self.is_training() {
+            return Ok(());
+        }
+        self.sync_buffers()
+    }
+
     fn is_training(&self) -> bool {
         let mut training = false;
         self.module.each(&mut |_, part| training |= matches!(part, Found::Training(own) if own.is_on()));
@@ -211,13 +220,10 @@ impl<M: Layer> Layer for Ddp<M> {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
         let _line = Span::caller().enter();
-        if !self.buffers.is_empty() && self.reducer.is_on() && self.is_training() {
-            match self.sync_buffers() {
-                Ok(()) => {}
-                Err(error) => return Tensor::invalid(error),
-            }
+        match self.before_forward() {
+            Ok(()) => self.module.forward(x),
+            Err(error) => Tensor::invalid(error),
         }
-        self.module.forward(x)
     }
 }
 

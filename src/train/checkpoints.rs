@@ -1,0 +1,189 @@
+//! Where and when a training is saved.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::base::{Device, Error, Result, Span};
+use crate::data::Batch;
+use crate::io::StateDict;
+use crate::nn::{Module, ModuleExt};
+use crate::tensor::Tensor;
+use crate::train::metric::Scores;
+use crate::train::opts::Every;
+use crate::train::trainer::Trainer;
+
+/// Saves a training's state in a folder, as `step-00001200.safetensors`, now and then and when it ends. Each
+/// file is written whole or not at all. Of several ranks rank 0 writes, and all read.
+///
+/// PyTorch: `ModelCheckpoint` of Lightning.
+///
+/// # Examples
+/// ```
+/// use kiln::train::{Checkpoints, Every};
+/// let checkpoints = Checkpoints::new("runs/first").every(Every::Steps(500)).keep(3).best("accuracy");
+/// assert_eq!(checkpoints.latest()?, None);
+/// # Ok::<(), kiln::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Checkpoints {
+    folder: PathBuf,
+    every: Every,
+    keep: usize,
+    pub(super) best: Option<String>,
+    pub(super) best_value: Option<f64>,
+    /// The step of the last one.
+    saved: Option<u64>,
+}
+
+const ENDING: &str = ".safetensors";
+
+impl Checkpoints {
+    /// In a folder, which is made if need be: after every epoch, of which the last is kept.
+    pub fn new(folder: impl Into<PathBuf>) -> Checkpoints {
+        let folder = folder.into();
+        Checkpoints { folder, every: Every::Epochs(1), keep: 1, best: None, best_value: None, saved: None }
+    }
+    /// How often.
+    #[must_use]
+    pub fn every(mut self, every: Every) -> Checkpoints {
+        self.every = every;
+        self
+    }
+    /// How many are kept, the newest; at least 1.
+    #[must_use]
+    pub fn keep(mut self, count: usize) -> Checkpoints {
+        self.keep = count.max(1);
+        self
+    }
+    /// Also keeps the model that is best by a metric, or by `loss`, as `best.safetensors`.
+    #[must_use]
+    pub fn best(mut self, metric: impl Into<String>) -> Checkpoints {
+        self.best = Some(metric.into());
+        self
+    }
+
+    /// The newest file, and its step.
+    ///
+    /// # Errors
+    /// A folder that cannot be read.
+    #[track_caller]
+    pub fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
+        let all = self.all().map_err(|error| self.failed(&error, Span::caller()))?;
+        Ok(all.into_iter().next_back())
+    }
+
+    /// The files, by step.
+    fn all(&self) -> std::io::Result<Vec<(u64, PathBuf)>> {
+        let names = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            names => names?,
+        };
+        let mut found = Vec::new();
+        for entry in names {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let step = name.strip_prefix("step-").and_then(|name| name.strip_suffix(ENDING));
+            if let Some(step) = step.and_then(|step| step.parse().ok()) {
+                found.push((step, path));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    fn path(&self, step: u64) -> PathBuf {
+        self.folder.join(format!("step-{step:08}{ENDING}"))
+    }
+
+    fn write(&self, state: &StateDict, path: &Path, span: Span) -> Result<()> {
+        fs::create_dir_all(&self.folder).map_err(|error| self.failed(&error, span))?;
+        state.save(path)
+    }
+
+    /// Removes all but the newest.
+    fn prune(&self) {
+        let all = self.all().unwrap_or_default();
+        let old = all.len().saturating_sub(self.keep);
+        all.into_iter().take(old).for_each(|(_, path)| drop(fs::remove_file(path)));
+    }
+
+    fn failed(&self, error: &std::io::Error, span: Span) -> Error {
+        Error::File { path: self.folder.display().to_string(), message: error.to_string(), span }
+    }
+}
+
+impl<M: Module, B: Batch> Trainer<'_, M, B> {
+    /// Goes on from the newest checkpoint, if there is one: whether there is. Of several ranks, rank 0 says
+    /// which; all of them read it.
+    ///
+    /// # Errors
+    /// A trainer without [`Trainer::checkpoints`]; a file that cannot be read; what
+    /// [`Trainer::load_state_dict`] says.
+    #[track_caller]
+    pub fn resume(&mut self) -> Result<bool> {
+        let span = Span::caller();
+        let _line = span.enter();
+        let Some(checkpoints) = &self.checkpoints else {
+            let expected = "a trainer with checkpoints(..)".into();
+            return Err(Error::Argument { call: "resume", expected, found: "one without".into(), span });
+        };
+        let own = checkpoints.latest()?.map_or(-1, |(step, _)| step as i64);
+        let step = Tensor::from_vec(vec![own], (), Device::cpu());
+        let step = self.model.group().map_or_else(|| step.clone(), |group| group.broadcast(&step, 0));
+        let Ok(step) = u64::try_from(step.item::<i64>()?) else { return Ok(false) };
+        let state = StateDict::open(checkpoints.path(step))?;
+        self.load_state_dict(&state)?;
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.saved = Some(step);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn save_after_step(&mut self) -> Result<()> {
+        let step = self.position.step;
+        self.save_if(|checkpoints| checkpoints.every.is_after_step(step))
+    }
+
+    pub(super) fn save_after_epoch(&mut self) -> Result<()> {
+        let epoch = self.position.epoch;
+        self.save_if(|checkpoints| checkpoints.every.is_after_epoch(epoch))
+    }
+
+    pub(super) fn save_at_end(&mut self) -> Result<()> {
+        self.save_if(|_| true)
+    }
+
+    fn save_if(&mut self, is_due: impl FnOnce(&Checkpoints) -> bool) -> Result<()> {
+        let step = self.position.step;
+        let Some(checkpoints) = self.checkpoints.as_ref().filter(|checkpoints| is_due(checkpoints)) else {
+            return Ok(());
+        };
+        let state = self.state_dict()?;
+        if self.model.rank() == 0 {
+            checkpoints.write(&state, &checkpoints.path(step), Span::caller())?;
+            checkpoints.prune();
+        }
+        // Nobody goes on before it is on the disk.
+        self.model.group().map_or(Ok(()), |group| group.barrier())
+    }
+
+    /// Keeps the model if it is better than any before.
+    pub(super) fn save_best(&mut self, scores: &Scores) -> Result<()> {
+        let Some(name) = self.checkpoints.as_ref().and_then(|checkpoints| checkpoints.best.clone()) else {
+            return Ok(());
+        };
+        let (goal, value) = (self.goal(&name), scores.get(&name));
+        let (rank, state) = (self.model.rank(), self.model().state_dict()?);
+        let (Some(goal), Some(value), Some(checkpoints)) = (goal, value, &mut self.checkpoints) else {
+            return Ok(());
+        };
+        if goal.is_better(value, checkpoints.best_value.unwrap_or(goal.worst()), 0.0) {
+            checkpoints.best_value = Some(value);
+            if rank == 0 {
+                let path = checkpoints.folder.join(format!("best{ENDING}"));
+                checkpoints.write(&state, &path, Span::caller())?;
+            }
+        }
+        Ok(())
+    }
+}
