@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kiln::dist::{self, BufferSync, Ddp, DdpOpts, Group, SpawnOpts};
+use kiln::dist::{self, BufferSync, DataParallel, Ddp, DdpOpts, Group, SpawnOpts};
 use kiln::nn::{BatchNorm, Layer, Linear, Module, ModuleExt, Relu, Sequential, Tanh};
 use kiln::optim::{Adam, AdamOpts, GradScaler, Optimizer, Sgd, SgdOpts, clip_grad_norm};
 use kiln::prelude::*;
@@ -266,4 +266,83 @@ fn models_that_differ_are_refused_on_all_ranks() {
         assert!(refused.contains(expected) && refused.contains("tests/ddp.rs"), "{refused}");
         assert!(missing.contains("1.weight f32[2, 2] on rank 0 and nothing on rank 1"), "{missing}");
     }
+}
+
+/// The losses of a training on two devices, or on one, and the running mean at its end.
+fn on_devices(names: &[&str]) -> (Vec<f32>, Vec<f32>) {
+    let context = Context::with_virtual_devices(&[(DeviceKind::Cpu, 2)]);
+    with_context(&context, || {
+        manual_seed(7);
+        let devices: Vec<Device> = names.iter().map(|name| name.parse().expect("a device")).collect();
+        let normal = BatchNorm::new(FEATURES, ());
+        let inner = Sequential::new().push(network()).push(Linear::new(3, 3, ()));
+        let model = DataParallel::new(inner, &devices).expect("devices");
+        let mut optimizer = adam_of(model.parameters());
+        let step = |step| -> Result<f32> {
+            optimizer.zero_grad();
+            let (x, y) = batch(step, 0, ROWS);
+            let loss = (model.forward(&normal.forward(&x)) - y).square().mean(..);
+            loss.backward()?;
+            if devices.len() == 2 && step == STEPS - 1 {
+                let gradients: Vec<Tensor> = model.parameters().iter().filter_map(|p| p.grad()).collect();
+                let plan = kiln::plan(&gradients.iter().collect::<Vec<_>>())?;
+                let on = |device| plan.kernels.iter().filter(|kernel| kernel.device == device).count();
+                assert!(on(devices[0]) > 0 && on(devices[1]) > 0, "{plan}");
+                // The parameters and a part of the batch there; predictions and gradients back.
+                assert!(plan.transfers.iter().any(|transfer| transfer.to == devices[1]), "{plan}");
+            }
+            optimizer.step()?;
+            loss.item::<f32>()
+        };
+        let losses = (0..STEPS).map(step).collect::<Result<_>>().expect("a step");
+        (losses, normal.named_buffers()[0].1.get().to_vec().expect("a mean"))
+    })
+}
+
+fn adam_of(params: Vec<kiln::nn::Param>) -> Adam {
+    Adam::new(params, AdamOpts::default().lr(0.01))
+}
+
+#[test]
+fn a_model_on_two_devices_takes_the_steps_of_one() {
+    let (one, two) = (on_devices(&["cpu:0"]), on_devices(&["cpu:0", "cpu:1"]));
+    close(&two.0, &one.0, 1e-5);
+    assert_eq!(one.1, two.1);
+}
+
+#[test]
+fn replicas_leave_the_buffers_of_the_first_device() {
+    let context = Context::with_virtual_devices(&[(DeviceKind::Cpu, 3)]);
+    with_context(&context, || {
+        let devices: Vec<Device> = ["cpu:0", "cpu:1", "cpu:2"].map(|name| name.parse().unwrap()).into();
+        let model = DataParallel::new(BatchNorm::new(1, ()), &devices).unwrap();
+        // Three parts of two rows: the mean of the first is 1.
+        let x = Tensor::from([[0.0f32], [2.0], [10.0], [20.0], [30.0], [40.0]]);
+        model.forward(&x).realize().unwrap();
+        let mean = model.named_buffers().into_iter().find(|(name, _)| name.contains("mean")).unwrap().1;
+        assert_eq!(mean.get().to_vec::<f32>().unwrap(), [0.1]);
+        // Fewer rows than devices, and none.
+        model.eval();
+        assert_eq!(model.forward(&Tensor::ones([2, 1], ())).shape()[..], [2, 1]);
+        assert_eq!(model.forward(&Tensor::ones([0, 1], ())).shape()[..], [0, 1]);
+        assert!(model.forward(&Tensor::ones((), ())).check().is_err());
+        let uneven = (Tensor::ones([2, 1], ()), Tensor::ones([3, 1], ()));
+        let error = model.map(&uneven, |_, (x, _)| x.clone()).check().unwrap_err().to_string();
+        assert!(error.contains("a first axis of one extent") && error.contains("tests/ddp.rs"), "{error}");
+    });
+}
+
+#[test]
+fn devices_that_make_no_sense_are_errors() {
+    let context = Context::with_virtual_devices(&[(DeviceKind::Cpu, 2)]);
+    with_context(&context, || {
+        let message = |devices: &[&str]| {
+            let devices: Vec<Device> = devices.iter().map(|name| name.parse().unwrap()).collect();
+            DataParallel::new(Linear::new(2, 2, ()), &devices).unwrap_err().to_string()
+        };
+        assert!(message(&[]).contains("expected different devices, at least one"));
+        assert!(message(&["cpu:0", "cpu:0"]).contains("expected different devices"));
+        assert!(message(&["cpu:1", "cpu:0"]).contains("expected numbers on cpu:1, found weight, cpu"));
+        assert!(message(&["cpu:0", "cpu:7"]).contains("cpu:7 is not available"));
+    });
 }

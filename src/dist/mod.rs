@@ -17,6 +17,7 @@
 //! # }
 //! ```
 
+mod data_parallel;
 mod ddp;
 mod endpoint;
 mod group;
@@ -34,6 +35,7 @@ mod worker;
 
 pub use crate::base::{CollectiveError, CollectiveProblem};
 pub use crate::ir::collective::Reduce;
+pub use data_parallel::DataParallel;
 pub use ddp::{BufferSync, Ddp, DdpOpts};
 pub use group::Group;
 pub use init::{Backend, InitOpts, init, init_with};

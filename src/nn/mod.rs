@@ -23,6 +23,7 @@ pub mod param;
 pub mod pool;
 pub mod quantize;
 pub mod recurrent;
+pub(crate) mod replica;
 pub mod rotary;
 pub mod sampling;
 pub mod sequential;

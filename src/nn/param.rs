@@ -9,6 +9,7 @@ use crate::ir::history::GradCell;
 use crate::ir::open::closed;
 use crate::ir::pending::{Pending, register};
 use crate::ir::{Node, Type};
+use crate::nn::replica::{is_replica, seen};
 use crate::tensor::Tensor;
 use crate::tensor::quantized::{Quantization, QuantizedTensor};
 use crate::tensor::var::Var;
@@ -48,7 +49,7 @@ impl Param {
     /// The tensor held now; of a quantized parameter, the expression that
     /// [`QuantizedTensor::dequantize`] makes.
     pub fn get(&self) -> Tensor {
-        self.of_quantized(|value| value.numbers.clone()).unwrap_or_else(|| self.var.get())
+        seen(self.of_quantized(|value| value.numbers.clone()).unwrap_or_else(|| self.var.get()))
     }
 
     /// Puts `tensor` in; what it was computed from gets no gradient.
@@ -283,7 +284,7 @@ impl Buffer {
     }
     /// The tensor held now.
     pub fn get(&self) -> Tensor {
-        self.var.get()
+        seen(self.var.get())
     }
     /// Puts `tensor` in; gradients do not look through it.
     ///
@@ -291,6 +292,9 @@ impl Buffer {
     /// As [`Var::set`].
     #[track_caller]
     pub fn set(&self, tensor: &Tensor) -> Result<()> {
+        if is_replica() {
+            return tensor.check().map(drop);
+        }
         self.var.set(tensor.alone(Span::caller()))
     }
     /// Puts a tensor in that may be of another type or device.

@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 /// // The loss alone, or with predictions and targets for metrics.
 /// let alone = Output::from(loss.clone());
 /// let whole = Output::from((loss, logits, labels));
-/// assert_eq!(whole.predictions.shape(), [1, 2]);
+/// assert_eq!(whole.predictions.shape()[..], [1, 2]);
 /// assert!(alone.predictions.check().is_err());
 /// ```
 #[derive(Clone, Debug)]
