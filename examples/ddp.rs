@@ -1,9 +1,10 @@
 //! Data parallelism: several ranks train one model, each on its part of every batch.
 //!
-//! As threads of one process, or as processes that an MPI launcher starts (feature `mpi`):
+//! As threads of one process, or as processes that torchrun or an MPI launcher (feature `mpi`) starts:
 //!
 //! ```text
 //! cargo run --release --example ddp -- --threads 4
+//! torchrun --no-python --nproc-per-node 4 target/release/examples/ddp
 //! cargo build --release --example ddp --features mpi && mpirun -n 4 target/release/examples/ddp
 //! ```
 
@@ -15,7 +16,7 @@ use kiln::prelude::*;
 
 #[derive(Parser)]
 struct Args {
-    /// Ranks as threads of this process; 0 for the processes of an MPI launcher
+    /// Ranks as threads of this process; 0 for the processes of a launcher
     #[arg(long, default_value_t = 0)]
     threads: usize,
     /// Steps to train
@@ -33,7 +34,8 @@ fn main() -> kiln::Result<()> {
     if args.threads > 0 {
         return dist::spawn(args.threads, |group| train(&group, &args)).map(drop);
     }
-    train(&dist::init(Backend::Mpi)?, &args)
+    let is_tcp = std::env::var_os("MASTER_ADDR").is_some();
+    train(&dist::init(if is_tcp { Backend::Tcp } else { Backend::Mpi })?, &args)
 }
 
 fn train(group: &Group, args: &Args) -> kiln::Result<()> {

@@ -216,6 +216,9 @@ cargo run --quiet --release --example big_model -- --device cpu
 cargo run --quiet --release --example where_does_memory_go -- --device cpu --batch 32 --width 64 --page target/where_does_memory_go.html
 cargo run --quiet --release --example profile_training -- --device cpu --batch 64 --width 64 --trace target/profile.json --page target/profile.html
 cargo run --quiet --release --example ddp -- --threads 2 --steps 20
+# As torchrun starts them.
+as_rank() { MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 WORLD_SIZE=2 RANK=$1 target/release/examples/ddp --steps 20; }
+as_rank 1 & as_rank 0 && wait $!
 KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example data_parallel -- --devices cpu:0,cpu:1 | tee /dev/stderr | grep -q '^the same'
 KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example model_parallel -- --devices cpu:0,cpu:1 | tee /dev/stderr | grep -q '^the same'
 # Stopped in the middle of an epoch and resumed: the same scores.

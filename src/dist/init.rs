@@ -6,7 +6,7 @@ use crate::base::config::config;
 use crate::base::{Error, Result, Span};
 use crate::dist::group::Group;
 use crate::dist::launch::Launch;
-use crate::dist::threads::World;
+use crate::dist::post::World;
 use crate::tensor::options::options;
 
 /// What moves data between ranks.
@@ -16,6 +16,10 @@ pub enum Backend {
     /// Memory: ranks are threads of one process. [`spawn`](crate::dist::spawn) starts them; [`init`] gives
     /// the group of this thread alone, so that a program for several ranks runs as one.
     Threads,
+    /// TCP: ranks are processes that `torchrun` or `srun` has started, or anything that sets `RANK`,
+    /// `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`. Of connections nobody proves who they are: it is for
+    /// networks that are trusted. PyTorch: `gloo`.
+    Tcp,
     /// An MPI library, loaded at run time (feature `mpi`): ranks are processes that `mpirun` or `srun` has
     /// started.
     Mpi,
@@ -85,7 +89,15 @@ fn init_at(span: Span, backend: Backend, opts: &InitOpts) -> Result<Group> {
     match backend {
         Backend::Threads => match launch.filter(|launch| launch.size > 1) {
             Some(launch) => Err(wrong("one process, whose threads are the ranks", launch.to_string())),
-            None => Ok(Group::new(std::sync::Arc::new(World::new(opts.timeout).endpoint(0, 1)))),
+            None => Ok(alone(opts)),
+        },
+        Backend::Tcp => match launch.filter(|launch| launch.size > 1) {
+            Some(launch) => {
+                let world = crate::dist::tcp::world(&launch, opts.timeout);
+                let found = |message| wrong("all ranks, to meet at MASTER_ADDR:MASTER_PORT", message);
+                world.map(Group::new).map_err(found)
+            }
+            None => Ok(alone(opts)),
         },
         #[cfg(all(feature = "mpi", unix))]
         Backend::Mpi => {
@@ -95,4 +107,9 @@ fn init_at(span: Span, backend: Backend, opts: &InitOpts) -> Result<Group> {
         #[cfg(not(all(feature = "mpi", unix)))]
         Backend::Mpi => Err(wrong("a build with feature `mpi`, on a Unix system", "one without".into())),
     }
+}
+
+/// The group of a process that was started alone.
+fn alone(opts: &InitOpts) -> Group {
+    Group::new(std::sync::Arc::new(World::new(opts.timeout).endpoint(0, 1)))
 }

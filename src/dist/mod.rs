@@ -23,13 +23,15 @@ mod endpoint;
 mod group;
 mod init;
 mod launch;
+mod mail;
 mod mesh;
 #[cfg(all(feature = "mpi", unix))]
 mod mpi;
 mod operations;
+mod post;
 mod reduce;
 mod spawn;
-mod threads;
+mod tcp;
 mod transport;
 mod worker;
 

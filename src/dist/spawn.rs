@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::base::{CollectiveProblem, Error, Result, Span};
 use crate::data::scopes::ThreadScopes;
 use crate::dist::group::Group;
-use crate::dist::threads::World;
+use crate::dist::post::World;
 use crate::tensor::options::options;
 
 options! {

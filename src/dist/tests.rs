@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::{CollectiveProblem, DType, Device, Error, Result, Span};
 use crate::dist::endpoint::Endpoint;
-use crate::dist::threads::World;
+use crate::dist::post::World;
 use crate::dist::{Group, Reduce, SpawnOpts, spawn, spawn_with};
 use crate::ir::Type;
 use crate::ir::collective::{Channel, CollectiveKind};
