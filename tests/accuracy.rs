@@ -84,6 +84,35 @@ fn variances_far_from_zero_are_those_of_the_deviations() -> kiln::Result<()> {
     Ok(())
 }
 
+/// A layer norm is as exact as the mean rounds: two units of its last place, in deviations of 0.29.
+#[test]
+fn rows_far_from_zero_are_normalized_about_their_mean() -> kiln::Result<()> {
+    for device in devices() {
+        // 64 numbers from 1e6 on, added one after the other, lose all below 1. GPUs add as many, the CPU 16.
+        let bases: &[f32] = if device == Device::cpu() { &[0.0, 1e4, 1e6] } else { &[0.0, 1e4] };
+        for (&base, [rows, n]) in
+            bases.iter().flat_map(|b| [[4, 100], [4, 4096], [2, 70_000]].map(|d| (b, d)))
+        {
+            let data = uniform(rows * n, base);
+            let x = Tensor::from_vec(data.clone(), [rows, n], device);
+            let y = x.layer_norm([n], kiln::opts::NormOpts::default()).to_vec::<f32>()?;
+            for (line, y) in data.chunks(n).zip(y.chunks(n)) {
+                let mean = line.iter().map(|&x| f64::from(x)).sum::<f64>() / n as f64;
+                let squares = line.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>();
+                let scale = (squares / n as f64 + 1e-5).powf(-0.5);
+                let exact = line.iter().map(|&x| (f64::from(x) - mean) * scale);
+                let error = exact.zip(y).map(|(exact, &y)| (f64::from(y) - exact).abs()).fold(0.0, f64::max);
+                let most = 2.0 * ulp(f64::from(base) + 0.5) / 0.29 + 1e-5;
+                assert!(
+                    error <= most,
+                    "{rows} x {n} from {base} on {device}: off by {error:e}, not {most:e}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn an_outlier_first_leaves_the_variance_exact() -> kiln::Result<()> {
     for device in devices() {

@@ -42,6 +42,8 @@ fn main(
     if (point >= 64) { return; }
     let i0 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s2a: f32 = number_f32(0x00000000u /* 0.0 */);
+    var taken3: i32 = 0;
     for (var row: i32 = 0; row < 4096 * one; row += 16) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
@@ -59,27 +61,35 @@ fn main(
         let i1_13 = i1_0 + 13;
         let i1_14 = i1_0 + 14;
         let i1_15 = i1_0 + 15;
-        let at2 = in0_vector_index((i0 * 4096 + i1_0) >> 3u);
-        let vec8_3 = in0(at2);
-        let v0_0 = vec8_3.low.x;
-        let v0_1 = vec8_3.low.y;
-        let v0_2 = vec8_3.low.z;
-        let v0_3 = vec8_3.low.w;
-        let v0_4 = vec8_3.high.x;
-        let v0_5 = vec8_3.high.y;
-        let v0_6 = vec8_3.high.z;
-        let v0_7 = vec8_3.high.w;
-        let vec8_4 = in0(at2 + 1);
-        let v0_8 = vec8_4.low.x;
-        let v0_9 = vec8_4.low.y;
-        let v0_10 = vec8_4.low.z;
-        let v0_11 = vec8_4.low.w;
-        let v0_12 = vec8_4.high.x;
-        let v0_13 = vec8_4.high.y;
-        let v0_14 = vec8_4.high.z;
-        let v0_15 = vec8_4.high.w;
+        let at4 = in0_vector_index((i0 * 4096 + i1_0) >> 3u);
+        let vec8_5 = in0(at4);
+        let v0_0 = vec8_5.low.x;
+        let v0_1 = vec8_5.low.y;
+        let v0_2 = vec8_5.low.z;
+        let v0_3 = vec8_5.low.w;
+        let v0_4 = vec8_5.high.x;
+        let v0_5 = vec8_5.high.y;
+        let v0_6 = vec8_5.high.z;
+        let v0_7 = vec8_5.high.w;
+        let vec8_6 = in0(at4 + 1);
+        let v0_8 = vec8_6.low.x;
+        let v0_9 = vec8_6.low.y;
+        let v0_10 = vec8_6.low.z;
+        let v0_11 = vec8_6.low.w;
+        let v0_12 = vec8_6.high.x;
+        let v0_13 = vec8_6.high.y;
+        let v0_14 = vec8_6.high.z;
+        let v0_15 = vec8_6.high.w;
         s1a = add_f32(s1a, add_f32(add_f32(add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)), add_f32(add_f32(v0_4, v0_5), add_f32(v0_6, v0_7))), add_f32(add_f32(add_f32(v0_8, v0_9), add_f32(v0_10, v0_11)), add_f32(add_f32(v0_12, v0_13), add_f32(v0_14, v0_15)))));
+        taken3 = taken3 + 1;
+        if (taken3 == 32) {
+            taken3 = 0;
+            s2a = add_f32(s2a, s1a);
+            s1a = number_f32(0x00000000u /* 0.0 */);
+        }
     }
+    s2a = add_f32(s2a, s1a);
+    s1a = s2a;
     let v1 = s1a;
     out0(i0, v1);
 }

@@ -7,7 +7,7 @@ use crate::render::c_like::reduction_state::MonoidEmitter;
 
 /// Iterations of a loop that are summed one after the other: those of more are summed in blocks of
 /// so many, and the blocks in a second level, so that the error grows with neither number alone.
-const BLOCK_ITERATIONS: usize = 128;
+const BLOCK_ITERATIONS: usize = 32;
 
 /// What a long loop joins its blocks to.
 pub(super) struct BlockTotals {

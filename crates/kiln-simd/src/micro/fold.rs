@@ -38,8 +38,8 @@ pub(super) unsafe fn write_component<T>(out: *mut u8, value: T) {
 
 /// Partial lanes of a run.
 pub(super) const LANES: usize = 64;
-/// Elements summed in the lanes' precision before they enter the state's.
-pub(super) const BLOCK: usize = 4096;
+/// Elements summed in the lanes' precision before they enter the state's: 16 a lane, as in NumPy's pairwise sums.
+pub(super) const BLOCK: usize = 1024;
 
 /// Prefetches `lanes` elements of the next row of `n`: to L1 if it fits, else to L2.
 #[inline(always)]
