@@ -105,7 +105,7 @@ pub use tensor::place::{default_device, device_scope, with_device};
 pub use tensor::plan::{plan, plan_with};
 pub use tensor::quantized::{Quantization, QuantizedTensor};
 pub use tensor::random::{Generator, generator, manual_seed, set_generator};
-pub use tensor::read::realize;
+pub use tensor::read::{realize, realize_async};
 pub use tensor::var::Var;
 
 /// The README's programs, compiled and run with the other examples.

@@ -11,7 +11,7 @@ pub use crate::tensor::norm::{NormOpts, RunningNormOpts};
 pub use crate::tensor::pad::PadMode;
 pub use crate::tensor::place::with_device;
 pub use crate::tensor::pool::{AvgPoolOpts, MaxPoolOpts};
-pub use crate::tensor::read::realize;
+pub use crate::tensor::read::{realize, realize_async};
 pub use crate::tensor::scatter::ScatterReduce;
 pub use crate::tensor::slicing::{Ellipsis, IntoIndex, NewAxis, r};
 pub use crate::tensor::sort::TopkOpts;

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use corpus_runner::manifest::{self, Op};
 use corpus_runner::report::{OpReport, Tally, Verdict, print_op};
 use corpus_runner::run;
+use corpus_runner::safetensors;
 use corpus_runner::target::Target;
 use rayon::prelude::*;
 
@@ -54,7 +55,10 @@ fn conform() -> Result<bool, String> {
     manifest.ops.iter_mut().for_each(|op| thin(op, every()));
     let chosen: Vec<&Op> =
         manifest.ops.iter().filter(|op| filter.as_ref().is_none_or(|f| op.name.contains(f))).collect();
-    let run = |op: &&Op| run::run(op, &manifest, &folder, target);
+    let run = |op: &&Op| {
+        let arrays = safetensors::read(&folder.join(&op.file));
+        pollster::block_on(run::run(op, &manifest, arrays, target))
+    };
     let reports: Vec<OpReport> = chosen.par_iter().map(run).collect();
     let verbose = filter.is_some() || std::env::var("KILN_CORPUS_VERBOSE").is_ok_and(|v| v == "1");
     reports.iter().for_each(|report| print_op(report, verbose));

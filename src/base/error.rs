@@ -285,6 +285,18 @@ pub enum Error {
         /// The user's line.
         span: Span,
     },
+    /// A call that waits for a device, on the thread of a page of a browser, which nothing may keep.
+    #[error("{call} waits for {device}, for which the thread of a page cannot; await {instead}\n  at {span}")]
+    CannotBlock {
+        /// The call.
+        call: &'static str,
+        /// The call that gives a future.
+        instead: &'static str,
+        /// The device.
+        device: Device,
+        /// The user's line.
+        span: Span,
+    },
     /// Text that names nothing.
     #[error("cannot parse {what}: expected {expected}, found {found:?}")]
     Parse {
@@ -363,6 +375,7 @@ impl Error {
             | Error::TransferDenied { .. }
             | Error::CollectiveDenied { .. }
             | Error::SyncDenied { .. }
+            | Error::CannotBlock { .. }
             | Error::Parse { .. }
             | Error::File { .. }
             | Error::State { .. }

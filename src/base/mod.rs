@@ -21,6 +21,7 @@ pub mod scope;
 pub mod shape;
 pub mod span;
 pub mod state_problem;
+pub mod system;
 pub mod temporary;
 pub mod tuning;
 pub mod unique_arc;

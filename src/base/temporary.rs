@@ -6,6 +6,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::base::system::process_id;
+
 /// What surrounds the number in the name of a temporary file.
 const AROUND: (&str, &str) = (".kiln-", ".tmp");
 
@@ -31,7 +33,7 @@ impl Temporary {
     /// Those of the file system.
     pub fn create(folder: &Path, permissions: Option<&Permissions>) -> io::Result<Temporary> {
         for _ in 0..TRIES {
-            let number = RandomState::new().hash_one(std::process::id());
+            let number = RandomState::new().hash_one(process_id());
             let path = path_of(folder, number);
             match create_new(&path, permissions).map(|file| lock(&path, file)) {
                 Ok(Some(file)) => return Ok(Temporary { number, path, file, renamed: false }),

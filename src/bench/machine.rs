@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Display};
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::base::system::Instant;
 
 /// Multiplications of the loop that tells the processor's speed: about a fifth of a millisecond.
 const CHAIN: u64 = 200_000;

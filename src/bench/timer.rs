@@ -1,10 +1,11 @@
 //! Timing a closure.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::base::config::config;
+use crate::base::system::Instant;
 use crate::base::{Device, Error, Result, Span};
 use crate::bench::machine::{Disturbance, Machine};
 use crate::bench::measurement::Measurement;

@@ -294,9 +294,23 @@ impl Cells {
     }
 
     /// Nothing has been computed; `lost` says of state, and of gradients, whether it can be another time.
-    pub fn give_back(self, lost: impl Fn(bool) -> bool) {
-        for HeldCell { holder, is_state, node, before } in self.held {
+    pub fn give_back(mut self, lost: impl Fn(bool) -> bool) {
+        for HeldCell { holder, is_state, node, before } in self.held.drain(..) {
             if lost(is_state) { holder.fall_back(&node, before) } else { holder.restore(before) }
+        }
+    }
+
+    /// What the cells hold has been computed.
+    pub fn settle(mut self) {
+        self.held.clear();
+    }
+}
+
+/// A realize that was given up where it waited has computed nothing.
+impl Drop for Cells {
+    fn drop(&mut self) {
+        if self.taken {
+            self.held.drain(..).for_each(|held| held.holder.restore(held.before));
         }
     }
 }

@@ -311,11 +311,11 @@ pub(crate) fn refit(context: &Context, plan: &Plan, memory: &LeafMemory, targets
     add(&context.counts.plans_built, 1);
     let (donated, first_with) = (memory.is_donated(), memory.first_with());
     let params = Params { donated: &donated, first_with: &first_with };
-    let multi_output_in_place = |device: Device| capabilities(context, device).multi_output_in_place;
+    let in_place = |device: Device| capabilities(context, device).in_place;
     let mut schedule = plan.schedule.clone();
     let mut from: Vec<usize> = (0..schedule.steps.len()).collect();
     for &(device, bytes) in targets {
-        let fitted = rematerialize::fit(&schedule, &params, &multi_output_in_place, device, bytes);
+        let fitted = rematerialize::fit(&schedule, &params, &in_place, device, bytes);
         from = fitted.from.iter().map(|&step| from[step]).collect();
         schedule = fitted.schedule;
     }

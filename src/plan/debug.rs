@@ -9,9 +9,9 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::base::config::config;
+use crate::base::system::Instant;
 use crate::ir::NodeId;
 use crate::ir::collect::Collected;
 use crate::plan::build::Plan;

@@ -4,8 +4,8 @@ use crate::base::error::Located;
 use crate::base::{Device, DeviceKind, Result, Span};
 use crate::plan::context::{self, add};
 use crate::plan::guard;
-use crate::runtime::Properties;
 use crate::runtime::trace::{self, Activity};
+use crate::runtime::{Properties, Waiting};
 
 /// The families of GPUs, the ones preferred first.
 const GPUS: [DeviceKind; 2] = [DeviceKind::Cuda, DeviceKind::Wgpu];
@@ -87,12 +87,66 @@ impl Device {
     /// [`crate::Error::SyncDenied`].
     #[track_caller]
     pub fn synchronize(self) -> Result<()> {
-        guard::may_wait("synchronize", self, Span::caller())?;
+        guard::may_wait("synchronize", self, Span::caller(), Waiting::Block)?;
         let context = context::current();
         let backend = context.backend(self).located()?;
         add(&context.counts.host_waits, 1);
         let _span = trace::span(Activity::Wait).on(self).at(Span::caller());
         backend.flush().and_then(|()| backend.sync()).located()
+    }
+
+    /// [`Device::synchronize`] as a future. In a page of a browser, where no thread can wait for a GPU, it is
+    /// the only form.
+    ///
+    /// # Errors
+    /// As [`Device::synchronize`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// pollster::block_on(Device::cpu().synchronize_async())?;
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn synchronize_async(self) -> impl Future<Output = Result<()>> {
+        let (span, context) = (Span::caller(), context::current());
+        async move {
+            guard::may_wait("synchronize_async", self, span, Waiting::Yield)?;
+            let backend = context.backend(self).map_err(|error| error.at(span))?;
+            add(&context.counts.host_waits, 1);
+            let done = match backend.flush() {
+                Ok(()) => backend.sync_async().await,
+                Err(error) => Err(error),
+            };
+            done.map_err(|error| error.at(span))
+        }
+    }
+
+    /// Opens the device, asking the browser for it where a page has none yet: other calls find only devices
+    /// that this has opened there. Elsewhere every call opens devices by itself, and this does what
+    /// [`Device::probe`] does.
+    ///
+    /// # Errors
+    /// What is missing, and what mends it.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let device = pollster::block_on(Device::cpu().open_async())?;
+    /// assert_eq!(device, Device::cpu());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn open_async(self) -> impl Future<Output = Result<Device>> {
+        let (span, context) = (Span::caller(), context::current());
+        async move {
+            #[cfg(feature = "wgpu")]
+            if self.kind == DeviceKind::Wgpu && !context.simulates(self.kind) {
+                crate::runtime::wgpu::adapter::ask(self).await.map_err(|error| error.at(span))?;
+            }
+            context.backend(self).map_err(|error| error.at(span))?;
+            Ok(self)
+        }
     }
 
     /// What the device is: its name, memory, workers, driver, limits, types.

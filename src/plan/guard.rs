@@ -2,11 +2,14 @@
 //! training loop or a server must not do by accident.
 
 use crate::base::scope::{Scope, Scopes};
+use crate::base::system::THREADS_WAIT;
 use crate::base::{Device, Error, Result, Span};
 use crate::ir::collective::CollectiveKind;
 use crate::plan::Plan;
 use crate::plan::build::bodies_of;
+use crate::plan::context;
 use crate::plan::run::CallOf;
+use crate::runtime::Waiting;
 use crate::schedule::{Step, StepAction};
 
 thread_local! {
@@ -56,12 +59,29 @@ pub fn deny_sync() -> Denial {
     Denial(Scope::open(&SYNC, ()))
 }
 
-/// Whether this thread may wait for a device.
+/// Whether this thread may wait for a device: in a page of a browser, only as a future.
 ///
 /// # Errors
-/// [`Error::SyncDenied`].
-pub(crate) fn may_wait(call: &'static str, device: Device, span: Span) -> Result<()> {
-    if SYNC.with(Scopes::is_empty) { Ok(()) } else { Err(Error::SyncDenied { call, device, span }) }
+/// [`Error::SyncDenied`], [`Error::CannotBlock`].
+pub(crate) fn may_wait(call: &'static str, device: Device, span: Span, waiting: Waiting) -> Result<()> {
+    if !SYNC.with(Scopes::is_empty) {
+        return Err(Error::SyncDenied { call, device, span });
+    }
+    if THREADS_WAIT || waiting == Waiting::Yield || can_block(device) {
+        return Ok(());
+    }
+    let instead = match call {
+        "item" => "item_async",
+        "synchronize" => "synchronize_async",
+        "a transfer" => "realize_async",
+        _ => "to_vec_async",
+    };
+    Err(Error::CannotBlock { call, instead, device, span })
+}
+
+/// Whether a thread can wait for a device; of one that is not there, that tells the error.
+fn can_block(device: Device) -> bool {
+    context::current().backend(device).map_or(true, |backend| backend.capabilities().can_block)
 }
 
 /// Whether this thread may make the transfers of a plan, and meet other ranks as it asks. `call` gives the
@@ -69,12 +89,12 @@ pub(crate) fn may_wait(call: &'static str, device: Device, span: Span) -> Result
 ///
 /// # Errors
 /// The first that it may not, or that would need data which is nowhere.
-pub(crate) fn may_transfer(plan: &Plan, call: CallOf<'_>) -> Result<()> {
+pub(crate) fn may_transfer(plan: &Plan, call: CallOf<'_>, waiting: Waiting) -> Result<()> {
     let graph = &plan.schedule.graph;
     for step in &plan.schedule.steps {
         let from = match step.action {
             StepAction::Collective(kind) => {
-                may_meet(plan, step, kind, call)?;
+                may_meet(plan, step, kind, call, waiting)?;
                 continue;
             }
             StepAction::Transfer { from } => from,
@@ -89,19 +109,25 @@ pub(crate) fn may_transfer(plan: &Plan, call: CallOf<'_>) -> Result<()> {
             return Err(Error::TransferDenied { from, to, bytes: ty.bytes() as u64, span });
         }
         if from != Device::cpu() {
-            may_wait("a transfer", from, span)?;
+            may_wait("a transfer", from, span, waiting)?;
         }
     }
-    bodies_of(plan).try_for_each(|body| may_transfer(body, &|_| None))
+    bodies_of(plan).try_for_each(|body| may_transfer(body, &|_| None, waiting))
 }
 
 /// Whether this thread may take part in a collective.
-fn may_meet(plan: &Plan, step: &Step, kind: CollectiveKind, call: CallOf<'_>) -> Result<()> {
+fn may_meet(
+    plan: &Plan,
+    step: &Step,
+    kind: CollectiveKind,
+    call: CallOf<'_>,
+    waiting: Waiting,
+) -> Result<()> {
     let output = step.outputs[0];
     let node = plan.schedule.graph.node(output);
     let span = call(output).map_or(node.span, |call| call.span);
     if !COLLECTIVES.with(Scopes::is_empty) {
         return Err(Error::CollectiveDenied { operation: kind.name(), bytes: node.ty.bytes() as u64, span });
     }
-    if step.device == Device::cpu() { Ok(()) } else { may_wait("a collective", step.device, span) }
+    if step.device == Device::cpu() { Ok(()) } else { may_wait("a collective", step.device, span, waiting) }
 }

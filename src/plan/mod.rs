@@ -53,9 +53,10 @@ pub mod transfer;
 mod varint;
 #[doc(hidden)]
 pub mod view;
+pub(crate) mod wait;
 
 pub use build::Plan;
 pub use context::{Context, Counters, with_context};
 pub use realize::realize;
-pub(crate) use realize::realize_as;
+pub(crate) use realize::{realize_as, realize_async};
 pub use report::{FusionBlocker, PlanReport, UnsupportedPart};

@@ -19,8 +19,10 @@ use crate::plan::fallback::{Replacement, fallbacks};
 use crate::plan::guard::may_transfer;
 use crate::plan::key::key;
 use crate::plan::observe::ObservedRun;
-use crate::plan::run::run;
+use crate::plan::run::{Calls, run};
 use crate::plan::view::{contiguous_range, view};
+use crate::plan::wait::{Turn, now};
+use crate::runtime::Waiting;
 use crate::runtime::trace::{self, Activity};
 use crate::schedule::fallback::Fallback;
 
@@ -68,14 +70,26 @@ pub(crate) fn realize_as(
     hook: &mut dyn RealizeHook,
 ) -> Result<()> {
     closed(nodes, "realize", span)?;
-    realize_closed(nodes, span, state, hook).map_err(|error| error.at(span))
+    now(realize_closed(nodes, span, state, hook, Waiting::Block)).map_err(|error| error.at(span))
 }
 
-fn realize_closed(
+/// [`realize`], pending while a device has not done what the next step needs.
+///
+/// # Errors
+/// As [`realize`].
+pub(crate) async fn realize_async(nodes: &[Arc<Node>], span: Span) -> Result<()> {
+    closed(nodes, "realize_async", span)?;
+    let _turn = Turn::take().await;
+    let realized = realize_closed(nodes, span, StateScope::Shared, &mut (), Waiting::Yield).await;
+    realized.map_err(|error| error.at(span))
+}
+
+async fn realize_closed(
     nodes: &[Arc<Node>],
     span: Span,
     state: StateScope,
     hook: &mut dyn RealizeHook,
+    waiting: Waiting,
 ) -> Result<()> {
     let recorded = trace::span(Activity::Realize).at(span);
     let Some((mut target, claims)) = claim(nodes, span, state)? else {
@@ -86,10 +100,16 @@ fn realize_closed(
     let begun = hook.begin().map(|ranges| target.views.extend(ranges));
     let cells = Cells::take(target.nodes());
     target.fallbacks = fallbacks(&mut target.collected, &cells, replacements);
-    let result = begun.and_then(|()| compute(&target, &cells));
-    if let Err(error) = &result {
-        cells.give_back(|is_state| is_lost(error, is_state));
-        hook.undo();
+    let result = match begun {
+        Ok(()) => compute(&target, &cells, waiting).await,
+        Err(error) => Err(error),
+    };
+    match &result {
+        Ok(()) => cells.settle(),
+        Err(error) => {
+            cells.give_back(|is_state| is_lost(error, is_state));
+            hook.undo();
+        }
     }
     drop(claims);
     result
@@ -105,6 +125,7 @@ fn is_lost(error: &Error, is_state: bool) -> bool {
             | Error::TransferDenied { .. }
             | Error::CollectiveDenied { .. }
             | Error::SyncDenied { .. }
+            | Error::CannotBlock { .. }
     );
     if is_state { !refused } else { matches!(error, Error::IndexOutOfRange { .. }) }
 }
@@ -133,16 +154,17 @@ fn claim(nodes: &[Arc<Node>], span: Span, state: StateScope) -> Result<Option<(R
     }
 }
 
-fn compute(target: &RealizeTarget, cells: &Cells) -> Result<()> {
+async fn compute(target: &RealizeTarget, cells: &Cells, waiting: Waiting) -> Result<()> {
     let context = context::current();
     let (plan, values) = {
         let Prepared { plan, scalars } = prepare(&context, target, cells)?;
         let call = |id| plan.call(&target.collected, id);
-        may_transfer(&plan, &call)?;
+        may_transfer(&plan, &call, waiting)?;
         let leaves: Vec<Leaf> = target.collected.leaves().filter_map(|leaf| leaf.value().cloned()).collect();
         let observed = ObservedRun::of(&plan, &target.collected);
         let channel = |id| plan.channel(&target.collected, id);
-        let values = run(&context, &plan, &leaves, &scalars, &call, &channel, observed)?;
+        let calls = Calls { call: &call, channel: &channel };
+        let values = run(&context, &plan, &leaves, &scalars, calls, observed, waiting).await?;
         (plan, values)
     };
     plan.compiled(&context)?.flush()?;

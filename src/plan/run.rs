@@ -20,9 +20,10 @@ use crate::plan::debug;
 use crate::plan::observe::ObservedRun;
 use crate::plan::run::collective::InFlight;
 use crate::plan::transfer::{CHUNK, fetch, read_dense, transfer};
+use crate::plan::wait::now;
 use crate::runtime::label::{self, Label};
 use crate::runtime::trace::{self, LaunchClock, OpenLaunch};
-use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Launch, Program};
+use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Launch, Program, Waiting};
 use crate::schedule::{Location, Step, StepAction};
 
 /// What the user called, and where.
@@ -38,28 +39,35 @@ pub(crate) type CallOf<'a> = &'a dyn Fn(NodeId) -> Option<UserCall>;
 /// The group of a collective of the plan's graph, of which the plan knows none.
 pub(crate) type ChannelOf<'a> = &'a dyn Fn(NodeId) -> Option<Arc<dyn Channel>>;
 
-/// Runs a plan. `leaves` are its parameters, `scalars` all its arguments' bits; `call` gives the user's
-/// calls and `channel` the groups, since a cached plan knows only those it was built for; `observed` is for
-/// whoever records the run.
-/// Gives the values of the graph's outputs, in order, and the retained ones.
+/// What a graph knows and a cached plan does not, which knows only what it was built for.
+#[derive(Clone, Copy)]
+pub(crate) struct Calls<'a> {
+    pub call: CallOf<'a>,
+    pub channel: ChannelOf<'a>,
+}
+
+/// Runs a plan. `leaves` are its parameters, `scalars` all its arguments' bits; `calls` gives the user's
+/// calls and groups; `observed` is for whoever records the run.
+/// Gives the values of the graph's outputs, in order, and the retained ones. Where a step needs what a device
+/// has not done yet, `waiting` says what becomes of the thread.
 ///
 /// # Errors
 /// Out of memory, an index out of range, a driver's failure; parameters that
 /// are not donated are as before.
-pub(crate) fn run(
+pub(crate) async fn run(
     context: &Context,
     plan: &Plan,
     leaves: &[Leaf],
     scalars: &[u64],
-    call: CallOf<'_>,
-    channel: ChannelOf<'_>,
+    calls: Calls<'_>,
     observed: Option<Arc<ObservedRun>>,
+    waiting: Waiting,
 ) -> Result<Vec<Leaf>> {
     // Before anything is allocated or overwritten, for it can fail.
     let compiled = plan.compiled(context)?;
-    let mut execution = Execution::new(context, plan, compiled, leaves, scalars, call)?;
-    (execution.observed, execution.channel) = (observed, channel);
-    let done = execution.steps();
+    let mut execution = Execution::new(context, plan, compiled, leaves, scalars, calls)?;
+    (execution.observed, execution.waiting) = (observed, waiting);
+    let done = execution.steps().await;
     add(&context.counts.kernels_launched, execution.launched.get());
     add(&context.counts.bytes_moved, execution.moved.get());
     done?;
@@ -79,13 +87,25 @@ struct Execution<'a> {
     /// The collectives that have started and are not waited for.
     in_flight: RefCell<Vec<InFlight>>,
     results: Vec<Arc<DeviceBuffer>>,
-    arenas: HashMap<Device, Arc<DeviceBuffer>>,
+    arenas: HashMap<Device, Arena>,
+    waiting: Waiting,
     /// Kernels launched, and bytes that they load and store: counted here, since all
     /// threads share the context's counts.
     launched: Cell<u64>,
     moved: Cell<u64>,
     /// Where launches are recorded: the run.
     observed: Option<Arc<ObservedRun>>,
+}
+
+/// The buffers of a device's arena, with where each starts.
+struct Arena(Vec<(usize, Arc<DeviceBuffer>)>);
+
+impl Arena {
+    /// The buffer in which a position lies, and how far within.
+    fn at(&self, position: usize) -> (&Arc<DeviceBuffer>, usize) {
+        let (start, buffer) = &self.0[self.0.partition_point(|(start, _)| *start <= position) - 1];
+        (buffer, position - start)
+    }
 }
 
 /// What one launch works on.
@@ -114,7 +134,7 @@ impl<'a> Execution<'a> {
         compiled: &'a CompiledPlan,
         leaves: &'a [Leaf],
         scalars: &'a [u64],
-        call: CallOf<'a>,
+        Calls { call, channel }: Calls<'a>,
     ) -> Result<Execution<'a>> {
         let memory = &plan.schedule.memory;
         let allocate = |label: Label, device, bytes, filled| {
@@ -140,8 +160,12 @@ impl<'a> Execution<'a> {
         let mut arenas = HashMap::new();
         for &(device, bytes) in &memory.arenas {
             let span = graph.outputs.first().and_then(|&output| call(output)).map(|call| call.span);
-            let label = Label { name: "intermediates", shape: Shape::from(bytes), span };
-            arenas.insert(device, allocate(label, device, bytes, false)?);
+            let buffer = |(start, end): (usize, usize)| {
+                let label = Label { name: "intermediates", shape: Shape::from(end - start), span };
+                Ok((start, allocate(label, device, end - start, false)?))
+            };
+            let buffers = memory.buffers((device, bytes)).into_iter().map(buffer);
+            arenas.insert(device, Arena(buffers.collect::<Result<_>>()?));
         }
         let (launched, moved) = (Cell::new(0), Cell::new(0));
         let observed = None;
@@ -152,17 +176,18 @@ impl<'a> Execution<'a> {
             leaves,
             scalars,
             call,
-            channel: &|_| None,
+            channel,
             in_flight: RefCell::default(),
             results,
             arenas,
+            waiting: Waiting::Block,
             launched,
             moved,
             observed,
         })
     }
 
-    fn steps(&self) -> Result<()> {
+    async fn steps(&self) -> Result<()> {
         let runs = &self.compiled.runs;
         let mut number = 0;
         while number < runs.len() {
@@ -171,11 +196,11 @@ impl<'a> Execution<'a> {
             let together = fetched.max(launched).max(1);
             self.await_for(number..number + together)?;
             if fetched > 1 {
-                self.fetch(number..number + fetched)?;
+                self.fetch(number..number + fetched).await?;
             } else if launched > 1 {
                 self.launch_all(number..number + launched)?;
             } else {
-                self.step(number, &runs[number])?;
+                self.step(number, &runs[number]).await?;
             }
             number += together;
         }
@@ -193,7 +218,10 @@ impl<'a> Execution<'a> {
         match self.location(id) {
             Location::Param(number) => self.leaves[number as usize].clone(),
             Location::Result(number, start) => at(&self.results[number as usize], start),
-            Location::Arena(start) => at(&self.arenas[&graph.ty(id).device], start),
+            Location::Arena(start) => {
+                let (buffer, start) = self.arenas[&graph.ty(id).device].at(start);
+                at(buffer, start)
+            }
         }
     }
 
@@ -214,39 +242,43 @@ impl<'a> Execution<'a> {
                 Binding { buffer: &leaf.buffer, offset }
             }
             Location::Result(number, offset) => Binding { buffer: &self.results[number as usize], offset },
-            Location::Arena(offset) => Binding { buffer: &self.arenas[&graph.ty(id).device], offset },
+            Location::Arena(start) => {
+                let (buffer, offset) = self.arenas[&graph.ty(id).device].at(start);
+                Binding { buffer, offset }
+            }
         }
     }
 
-    fn step(&self, number: usize, run: &CompiledStep) -> Result<()> {
+    async fn step(&self, number: usize, run: &CompiledStep) -> Result<()> {
         let step = &self.plan.schedule.steps[number];
         if config().check {
-            return self.checked(number, step, run);
+            return Box::pin(self.checked(number, step, run)).await;
         }
-        self.run(number, step, run)
+        self.run(number, step, run).await
     }
 
-    fn run(&self, number: usize, step: &Step, run: &CompiledStep) -> Result<()> {
+    async fn run(&self, number: usize, step: &Step, run: &CompiledStep) -> Result<()> {
         match run {
             CompiledStep::Program { program, bytes, indexes, .. } => {
                 self.launch(number, program, *bytes, *indexes)
             }
             CompiledStep::Nothing => Ok(()),
-            CompiledStep::Transfer => self.transfer(step),
+            CompiledStep::Transfer => self.transfer(step).await,
             CompiledStep::Collective(kind) => self.collective(number, step, *kind),
-            CompiledStep::Repeat(spec) => self.repeat(step, spec, &self.plan.bodies[&number]),
+            CompiledStep::Repeat(spec) => Box::pin(self.repeat(step, spec, &self.plan.bodies[&number])).await,
         }
     }
 
     /// Runs a step and holds what it computes against the interpreter.
-    fn checked(&self, number: usize, step: &Step, run: &CompiledStep) -> Result<()> {
+    async fn checked(&self, number: usize, step: &Step, run: &CompiledStep) -> Result<()> {
         let graph = &self.plan.schedule.graph;
         let read = |id: NodeId| {
             let ty = graph.ty(id);
-            Ok(Value::from_bytes(ty.clone(), &read_dense(self.context, ty, &self.leaf(id))?))
+            let dense = now(read_dense(self.context, ty, &self.leaf(id), Waiting::Block));
+            Ok(Value::from_bytes(ty.clone(), &dense?))
         };
         let check = Check::begin(graph, step, self.scalars, &read)?;
-        self.run(number, step, run)?;
+        self.run(number, step, run).await?;
         check.map_or(Ok(()), |check| check.end(graph, step, self.call, &read))
     }
 
@@ -387,12 +419,12 @@ impl<'a> Execution<'a> {
         Err(status.site().unwrap_or_else(|| self.site(step.outputs[0])).error(index, extent))
     }
 
-    fn transfer(&self, step: &Step) -> Result<()> {
+    async fn transfer(&self, step: &Step) -> Result<()> {
         let (from, to) = (step.inputs[0], step.outputs[0]);
         let ty = self.plan.schedule.graph.ty(from);
         let line = || (self.call)(to).map_or(self.plan.schedule.graph.node(to).span, |call| call.span);
         let _span = trace::transfer(ty.device, step.device, ty.bytes(), line);
-        transfer(self.context, ty, &self.leaf(from), self.binding(to), step.device)
+        transfer(self.context, ty, &self.leaf(from), self.binding(to), step.device, self.waiting).await
     }
 
     /// How many steps from this one on bring dense values from one device to
@@ -414,7 +446,7 @@ impl<'a> Execution<'a> {
         steps.iter().take_while(fits).count()
     }
 
-    fn fetch(&self, numbers: Range<usize>) -> Result<()> {
+    async fn fetch(&self, numbers: Range<usize>) -> Result<()> {
         let graph = &self.plan.schedule.graph;
         let steps = &self.plan.schedule.steps[numbers];
         let values: Vec<(&Type, Leaf)> =
@@ -425,7 +457,7 @@ impl<'a> Execution<'a> {
         let line = || (self.call)(output).map_or(graph.node(output).span, |call| call.span);
         let bytes = values.iter().map(|(ty, _)| ty.bytes()).sum();
         let _span = trace::transfer(from.device, Device::cpu(), bytes, line);
-        fetch(self.context, &values, &to)
+        fetch(self.context, &values, &to, self.waiting).await
     }
 }
 

@@ -6,9 +6,10 @@ use std::thread::Builder;
 use crate::base::{Device, DeviceKind, Error, Result, Span};
 use crate::ir::{Layout, Leaf, Type};
 use crate::plan::context::{Context, add};
+use crate::plan::wait::now;
 use crate::runtime::label::{self, Label};
 use crate::runtime::trace::{self, Activity};
-use crate::runtime::{Binding, Download, host};
+use crate::runtime::{Backend, Binding, Download, Waiting, host};
 
 /// Bytes that pass through the host at once on the way from one device to
 /// another.
@@ -18,12 +19,13 @@ pub(crate) const CHUNK: usize = 4 << 20;
 ///
 /// # Errors
 /// Either driver's failure; the source stays as it is.
-pub(crate) fn transfer(
+pub(crate) async fn transfer(
     context: &Context,
     ty: &Type,
     value: &Leaf,
     to: Binding<'_>,
     device: Device,
+    waiting: Waiting,
 ) -> Result<()> {
     let target = context.backend(device)?;
     let count = ty.bytes();
@@ -32,7 +34,7 @@ pub(crate) fn transfer(
         return Ok(());
     }
     if !value.layout.is_contiguous(&ty.shape) {
-        return target.write(to, &read_dense(context, ty, value)?);
+        return target.write(to, &read_dense(context, ty, value, waiting).await?);
     }
     let start = value.layout.offset as usize * ty.dtype.size();
     if value.buffer.device == Device::cpu() {
@@ -47,9 +49,18 @@ pub(crate) fn transfer(
         return Ok(());
     }
     add(&context.counts.host_waits, 1);
-    let read = |at: usize, piece: &mut [u8]| source.download(&value.buffer, start + at, piece);
     let write =
         |at: usize, piece: &[u8]| target.write(Binding { buffer: to.buffer, offset: to.offset + at }, piece);
+    if waiting == Waiting::Yield {
+        for (at, bytes) in pieces(count) {
+            let mut piece = vec![0; bytes];
+            let part = Download { buffer: &value.buffer, start: start + at, out: &mut piece };
+            source.download_async(&mut [part]).await?;
+            write(at, &piece)?;
+        }
+        return Ok(());
+    }
+    let read = |at: usize, piece: &mut [u8]| source.download(&value.buffer, start + at, piece);
     if count <= CHUNK { one_piece(count, &read, &write) } else { in_pieces(count, &read, &write) }
 }
 
@@ -108,7 +119,12 @@ fn pieces(count: usize) -> impl Iterator<Item = (usize, usize)> {
 ///
 /// # Errors
 /// The device's failure.
-pub(crate) fn fetch(context: &Context, values: &[(&Type, Leaf)], to: &[Binding<'_>]) -> Result<()> {
+pub(crate) async fn fetch(
+    context: &Context,
+    values: &[(&Type, Leaf)],
+    to: &[Binding<'_>],
+    waiting: Waiting,
+) -> Result<()> {
     let Some((_, first)) = values.first() else { return Ok(()) };
     let (source, host) = (context.backend(first.buffer.device)?, context.backend(Device::cpu())?);
     if trace::is_on() {
@@ -122,7 +138,10 @@ pub(crate) fn fetch(context: &Context, values: &[(&Type, Leaf)], to: &[Binding<'
         parts.push(Download { buffer: &value.buffer, start, out });
     }
     add(&context.counts.host_waits, 1);
-    source.download_all(&mut parts)?;
+    match waiting {
+        Waiting::Block => source.download_all(&mut parts)?,
+        Waiting::Yield => source.download_async(&mut parts).await?,
+    }
     to.iter().zip(&staged).try_for_each(|(&to, bytes)| host.write(to, bytes))
 }
 
@@ -135,7 +154,7 @@ pub(crate) fn pinned(context: &Context, ty: &Type, value: &Leaf, span: Span) -> 
     let pinning = if is_there { Device::cuda(DeviceKind::Cuda.current()) } else { ty.device };
     // A device that is listed and does not open pins nothing.
     let backend = context.backend(pinning).or_else(|_| context.backend(ty.device))?;
-    let dense = read_dense(context, ty, value)?;
+    let dense = now(read_dense(context, ty, value, Waiting::Block))?;
     let label = Label { name: "pin_memory", shape: ty.shape.clone(), span: Some(span) };
     let mut block = label::allocating(label, || backend.allocate_pinned(dense.len()))?;
     host::fill(&mut block, |bytes| bytes.copy_from_slice(&dense));
@@ -147,12 +166,12 @@ pub(crate) fn pinned(context: &Context, ty: &Type, value: &Leaf, span: Span) -> 
 ///
 /// # Errors
 /// The driver's failure.
-pub(crate) fn read(context: &Context, ty: &Type, leaf: &Leaf) -> Result<Vec<u8>> {
+pub(crate) async fn read(context: &Context, ty: &Type, leaf: &Leaf, waiting: Waiting) -> Result<Vec<u8>> {
     if trace::is_on() && ty.device != Device::cpu() {
         wait_apart(context, ty.device)?;
     }
     let recorded = trace::span(Activity::Transfer).on(Device::cpu()).moving(ty.device, ty.bytes());
-    let bytes = read_dense(context, ty, leaf)?;
+    let bytes = read_dense(context, ty, leaf, waiting).await?;
     if ty.device == Device::cpu() {
         recorded.discard();
     }
@@ -190,11 +209,29 @@ fn host_bytes(bytes: usize) -> Result<Vec<u8>> {
     Ok(vec![0; bytes])
 }
 
+async fn download(
+    backend: &dyn Backend,
+    leaf: &Leaf,
+    start: usize,
+    out: &mut [u8],
+    waiting: Waiting,
+) -> Result<()> {
+    match waiting {
+        Waiting::Block => backend.download(&leaf.buffer, start, out),
+        Waiting::Yield => backend.download_async(&mut [Download { buffer: &leaf.buffer, start, out }]).await,
+    }
+}
+
 /// The elements of a leaf in row-major order, as bytes.
 ///
 /// # Errors
 /// The driver's failure.
-pub(crate) fn read_dense(context: &Context, ty: &Type, leaf: &Leaf) -> Result<Vec<u8>> {
+pub(crate) async fn read_dense(
+    context: &Context,
+    ty: &Type,
+    leaf: &Leaf,
+    waiting: Waiting,
+) -> Result<Vec<u8>> {
     let size = ty.dtype.size();
     let mut bytes = host_bytes(ty.shape.numel() * size)?;
     if bytes.is_empty() {
@@ -203,11 +240,11 @@ pub(crate) fn read_dense(context: &Context, ty: &Type, leaf: &Leaf) -> Result<Ve
     let backend = context.backend(leaf.buffer.device)?;
     add(&context.counts.host_waits, 1);
     if leaf.layout.is_contiguous(&ty.shape) {
-        backend.download(&leaf.buffer, leaf.layout.offset as usize * size, &mut bytes)?;
+        download(&*backend, leaf, leaf.layout.offset as usize * size, &mut bytes, waiting).await?;
         return Ok(bytes);
     }
     let mut whole = vec![0; leaf.buffer.bytes];
-    backend.download(&leaf.buffer, 0, &mut whole)?;
+    download(&*backend, leaf, 0, &mut whole, waiting).await?;
     let strides = &leaf.layout.strides;
     let mut index = vec![0usize; ty.shape.rank()];
     for element in bytes.chunks_exact_mut(size) {

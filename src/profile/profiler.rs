@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use crate::base::system::since_epoch;
 use crate::base::{Device, Result};
 use crate::plan::context;
 use crate::profile::materialize::{self, Peaks};
@@ -150,7 +151,12 @@ struct Began {
 
 impl Began {
     fn now(step: usize) -> Began {
-        Began { time: trace::now(), clock: SystemTime::now(), observing: trace::observing(), step }
+        Began {
+            time: trace::now(),
+            clock: SystemTime::UNIX_EPOCH + since_epoch(),
+            observing: trace::observing(),
+            step,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::base::Device;
+use crate::base::system::process_id;
 use crate::profile::Profile;
 use crate::runtime::trace::thread_name;
 
@@ -41,7 +42,7 @@ const LANES: usize = 1000;
 impl Tracks {
     pub(super) fn new(profile: &Profile) -> Tracks {
         let devices = profile.devices.iter().map(|device| device.device).collect();
-        Tracks { host: std::process::id(), devices, names: BTreeMap::new(), lanes: BTreeMap::new() }
+        Tracks { host: process_id(), devices, names: BTreeMap::new(), lanes: BTreeMap::new() }
     }
 
     /// The process of a device; devices that only send or receive have that of the transfers.

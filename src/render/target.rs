@@ -39,6 +39,9 @@ pub struct GpuTarget {
     pub compile_bound_elements: usize,
     /// Whether one access moves eight 16-bit elements.
     pub vec8_halves: bool,
+    /// Whether a buffer that a shader writes is bound for nothing else, and one that it reads only for reading:
+    /// WebGPU's rule.
+    pub separate_buffers: bool,
     /// Inputs start at multiples of this many elements: 8, 4 or 1.
     pub alignment: usize,
     /// Invocations in a workgroup, at most.
@@ -100,6 +103,7 @@ impl GpuTarget {
             cuda: None,
             compile_bound_elements: 0,
             vec8_halves: false,
+            separate_buffers: false,
             alignment: 8,
             max_workgroup: 256,
             workgroup_bytes: 16 << 10,
@@ -135,6 +139,7 @@ impl GpuTarget {
             cuda: Some(CudaFeatures { compute_capability, multiprocessors, tensor_maps: true }),
             compile_bound_elements: 0,
             vec8_halves: true,
+            separate_buffers: false,
             alignment: 8,
             max_workgroup: 1024,
             workgroup_bytes: 48 << 10,
@@ -160,6 +165,7 @@ impl GpuTarget {
             cuda: None,
             compile_bound_elements: SOFTWARE_COMPILE_BOUND_ELEMENTS,
             vec8_halves: false,
+            separate_buffers: false,
             alignment: 8,
             max_workgroup: 1024,
             workgroup_bytes: 32 << 10,

@@ -1,10 +1,11 @@
 //! A pool's ledger: live allocations, their labels, and a history of events.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::base::Device;
 use crate::base::error::LiveTensor;
+use crate::base::system::Instant;
 use crate::ir::collect::AddressMap;
 use crate::runtime::MemoryStats;
 use crate::runtime::label::{self, Label};

@@ -25,6 +25,7 @@ pub mod wgpu;
 
 use std::any::Any;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,15 +54,39 @@ pub struct Capabilities {
     pub attention: Option<AttentionLimits>,
     /// The element types it cannot compute with.
     pub missing: &'static [DType],
-    /// Whether a kernel with several outputs may write them over inputs that
-    /// it reads only there, as one with a single output always may: it then
-    /// reads everything at a point before it writes anything there.
-    pub multi_output_in_place: bool,
+    /// Which kernels may write over what they read.
+    pub in_place: InPlace,
     /// Whether an index out of range is known only once the host waits, after later steps have run.
     pub late_index_errors: bool,
     /// The alignment of outputs, in bytes.
     pub output_alignment: usize,
+    /// Whether a thread can wait for it. In a page of a browser none can wait for a GPU: what needs an
+    /// answer is asynchronous there.
+    pub can_block: bool,
 }
+
+/// Which kernels may write over inputs that they read only where they write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InPlace {
+    /// None, nor elsewhere into a buffer that they read, as WebGPU has it: each value has a buffer of its own.
+    Never,
+    /// Those with a single output.
+    SingleOutput,
+    /// All: those with several outputs read everything at a point before they write anything there.
+    AnyOutputs,
+}
+
+/// What a call that needs a device's answer does until the answer is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// It keeps its thread.
+    Block,
+    /// It is a future that is pending.
+    Yield,
+}
+
+/// Something that a device does, or has done.
+pub type Pending<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// A buffer as a kernel sees it.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +106,29 @@ pub struct Download<'a> {
     pub start: usize,
     /// Where they go.
     pub out: &'a mut [u8],
+}
+
+/// Devices copy whole words: parts lie behind each other, filled up at both ends.
+#[cfg(feature = "wgpu")]
+impl Download<'_> {
+    /// Where the first word starts.
+    fn first(&self) -> u64 {
+        self.start as u64 / 4 * 4
+    }
+    /// Bytes of the words; none where nothing is to be read.
+    fn padded(&self) -> u64 {
+        let end = ((self.start + self.out.len()) as u64).next_multiple_of(4);
+        if self.out.is_empty() { 0 } else { end - self.first() }
+    }
+    /// Takes what is to be read out of the words of all parts.
+    fn fill(parts: &mut [Download<'_>], words: &[u8]) {
+        let mut at = 0;
+        for part in parts.iter_mut().filter(|part| !part.out.is_empty()) {
+            let start = at + part.start % 4;
+            part.out.copy_from_slice(&words[start..start + part.out.len()]);
+            at += part.padded() as usize;
+        }
+    }
 }
 
 /// What one launch works on.
@@ -282,6 +330,10 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     fn download_all(&self, parts: &mut [Download<'_>]) -> Result<()> {
         parts.iter_mut().try_for_each(|part| self.download(part.buffer, part.start, part.out))
     }
+    /// As [`Backend::download_all`], without keeping the thread where the device can do otherwise.
+    fn download_async<'a>(&'a self, parts: &'a mut [Download<'_>]) -> Pending<'a> {
+        Box::pin(std::future::ready(self.download_all(parts)))
+    }
     /// Bytes that a launch of the work takes besides its inputs and outputs.
     fn scratch(&self, work: &Workload) -> usize {
         let _ = work;
@@ -335,6 +387,10 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     /// The first failure since the last wait: an index out of range, a
     /// driver's failure.
     fn sync(&self) -> Result<()>;
+    /// As [`Backend::sync`], without keeping the thread where the device can do otherwise.
+    fn sync_async(&self) -> Pending<'_> {
+        Box::pin(std::future::ready(self.sync()))
+    }
     /// What the device is.
     fn properties(&self) -> Properties {
         Properties { name: self.describe(), ..Properties::of(self.capabilities()) }

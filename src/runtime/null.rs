@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::base::{Device, Error, Result};
 use crate::ir::{DeviceBuffer, Reclaim};
 use crate::kernel::Workload;
-use crate::runtime::{Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program};
+use crate::runtime::{Backend, Binding, Bindings, Capabilities, InPlace, Ledger, MemoryStats, Program};
 
 /// A device whose memory is a count and whose data are zeros.
 #[derive(Debug)]
@@ -43,9 +43,10 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     row_bytes: 128 << 10,
     attention: None,
     missing: &[],
-    multi_output_in_place: true,
+    in_place: InPlace::AnyOutputs,
     late_index_errors: false,
     output_alignment: 1,
+    can_block: true,
 };
 
 impl NullBackend {

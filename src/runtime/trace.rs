@@ -7,8 +7,8 @@ use std::any::Any;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
+use crate::base::system::Instant;
 use crate::base::{Device, Region, Span};
 use crate::runtime::label::Label;
 

@@ -6,13 +6,15 @@
 //! is packed has one together, each value at its offset.
 //! Storages that hold a result of the graph are buffers of their own; the
 //! others get offsets in one arena per device, so that no two that are alive
-//! at once overlap.
+//! at once overlap. Where kernels may not read and write one buffer, an arena
+//! is cut into buffers, each of one storage at a time.
 
 use std::collections::HashMap;
 
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, NodeIds, Op};
 use crate::kernel::{Expr, Kernel, KernelStore};
+use crate::runtime::InPlace;
 use crate::schedule::live_intervals::LiveIntervals;
 use crate::schedule::order::Step;
 
@@ -63,6 +65,8 @@ pub struct MemoryPlan {
     pub results: Vec<ResultBuffer>,
     /// Bytes of each device's arena.
     pub arenas: Vec<(Device, usize)>,
+    /// Where an arena is cut into buffers: the devices, and where each buffer starts, ascending.
+    pub cuts: Vec<(Device, usize)>,
     /// The storages in the arenas, for the checker and for people.
     pub storages: Vec<Storage>,
 }
@@ -84,6 +88,32 @@ impl MemoryPlan {
         let same = access.affine == store.address && access.dynamic.is_empty() && access.guard.is_always();
         same && store.dtype == graph.ty(*input).dtype
             && self.results[*number as usize].donated == Some(*param)
+    }
+}
+
+impl MemoryPlan {
+    /// Where a storage starts in an arena that is cut: the smallest buffer that is free while it lives, or a new one at
+    /// the end. Storages come in falling order of size, so that each fits every buffer there is.
+    fn buffer_for(&mut self, storages: &[Storage], placed: &LiveIntervals, number: usize) -> usize {
+        let new = &storages[number];
+        let other = |i: &usize| storages[*i].device == new.device;
+        let busy: Vec<usize> =
+            placed.overlapping(new.first, new.last).filter(other).map(|i| storages[i].offset).collect();
+        let own = self.cuts.iter().filter(|cut| cut.0 == new.device).map(|cut| cut.1);
+        if let Some(free) = own.rev().find(|start| !busy.contains(start)) {
+            return free;
+        }
+        let end = self.arenas.iter().find(|arena| arena.0 == new.device).map_or(0, |arena| arena.1);
+        self.cuts.push((new.device, end));
+        end
+    }
+
+    /// The buffers of an arena, each with its start and end.
+    pub fn buffers(&self, (device, bytes): (Device, usize)) -> Vec<(usize, usize)> {
+        let cuts = self.cuts.iter().filter(|cut| cut.0 == device).map(|cut| cut.1);
+        let ends = cuts.clone().skip(1).chain([bytes]);
+        let cut: Vec<(usize, usize)> = cuts.zip(ends).collect();
+        if cut.is_empty() { vec![(0, bytes)] } else { cut }
     }
 }
 
@@ -118,13 +148,12 @@ pub struct Params<'a> {
     pub first_with: &'a dyn Fn(u32) -> u32,
 }
 
-/// Assigns memory. `multi_output_in_place` says whether a device's kernels with
-/// several outputs may write over inputs.
+/// Assigns memory. `in_place` says which kernels of a device may write over inputs.
 pub fn plan(
     graph: &Graph,
     steps: &[Step],
     params: &Params<'_>,
-    multi_output_in_place: &dyn Fn(Device) -> bool,
+    in_place: &dyn Fn(Device) -> InPlace,
 ) -> MemoryPlan {
     let last_uses = last_uses(graph, steps);
     let results = graph.results();
@@ -137,7 +166,7 @@ pub fn plan(
     let mut storages = Storages::default();
     for (now, step) in steps.iter().enumerate() {
         let mut taken: Vec<ReusedMemory> = Vec::new();
-        let several = multi_output_in_place(step.device);
+        let in_place = in_place(step.device);
         for &output in &step.outputs {
             let fresh = |node: NodeId| Storage {
                 nodes: NodeIds::from_slice(&[node]),
@@ -159,14 +188,14 @@ pub fn plan(
             let params = Params { donated: &donated, ..*params };
             let (last_uses, views, packed, taken_now) = (&last_uses, &views, &packed, &taken[..]);
             let look =
-                ReuseQuery { graph, step, now, last_uses, params, views, packed, several, taken: taken_now };
+                ReuseQuery { graph, step, now, last_uses, params, views, packed, in_place, taken: taken_now };
             let found = look.shared(output, &storages);
             taken.extend(found);
             storages.put(output, fresh(output), found);
         }
     }
     one_owner_per_param(&mut storages.all);
-    assign(graph, storages.all, &packed)
+    assign(graph, storages.all, &packed, in_place)
 }
 
 /// Of each node, whether its memory holds a result in the end: it is one, or the base of a scatter
@@ -307,8 +336,8 @@ struct ReuseQuery<'a> {
     params: Params<'a>,
     views: &'a HashMap<u32, Vec<(u32, NodeId)>>,
     packed: &'a HashMap<NodeId, PackSlice>,
-    /// Whether kernels with several outputs may write over inputs.
-    several: bool,
+    /// Which kernels may write over inputs.
+    in_place: InPlace,
     /// What the step's other outputs take over.
     taken: &'a [ReusedMemory],
 }
@@ -325,7 +354,12 @@ impl ReuseQuery<'_> {
         let store = &kernel.stores[number];
         // A sum that goes to memory as it is may be written block by block.
         let sum = matches!(kernel.exprs[store.value.index()].expr, Expr::Accumulator);
-        if kernel.stores.len() > 1 && (sum || !self.several || !writes_last(kernel)) {
+        let may = match self.in_place {
+            InPlace::Never => false,
+            InPlace::SingleOutput => kernel.stores.len() == 1,
+            InPlace::AnyOutputs => kernel.stores.len() == 1 || !sum && writes_last(kernel),
+        };
+        if !may {
             return None;
         }
         let mut inputs = self.step.inputs.iter().enumerate();
@@ -393,18 +427,27 @@ fn one_owner_per_param(storages: &mut [Storage]) {
     }
 }
 
-fn assign(graph: &Graph, mut storages: Vec<Storage>, packed: &HashMap<NodeId, PackSlice>) -> MemoryPlan {
+fn assign(
+    graph: &Graph,
+    mut storages: Vec<Storage>,
+    packed: &HashMap<NodeId, PackSlice>,
+    in_place: &dyn Fn(Device) -> InPlace,
+) -> MemoryPlan {
     let mut memory = MemoryPlan::default();
     let mut arena: Vec<usize> = (0..storages.len()).filter(|&i| !storages[i].result).collect();
     arena.sort_by_key(|&i| (std::cmp::Reverse(storages[i].bytes), storages[i].first));
     let mut placed = LiveIntervals::new(storages.iter().map(|storage| storage.last + 1).max().unwrap_or(0));
     for number in arena {
-        storages[number].offset = lowest_gap(&storages, &placed, number);
+        let device = storages[number].device;
+        storages[number].offset = match in_place(device) {
+            InPlace::Never => memory.buffer_for(&storages, &placed, number),
+            InPlace::SingleOutput | InPlace::AnyOutputs => lowest_gap(&storages, &placed, number),
+        };
         placed.insert(number, storages[number].first, storages[number].last);
         let end = storages[number].offset + storages[number].bytes.next_multiple_of(ALIGN);
-        match memory.arenas.iter_mut().find(|arena| arena.0 == storages[number].device) {
+        match memory.arenas.iter_mut().find(|arena| arena.0 == device) {
             Some(arena) => arena.1 = arena.1.max(end),
-            None => memory.arenas.push((storages[number].device, end)),
+            None => memory.arenas.push((device, end)),
         }
     }
     for storage in &storages {

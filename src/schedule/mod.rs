@@ -137,10 +137,10 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> ScheduledGraph {
     let resized = reused.is_some();
     let (steps, refusals) = reused.unwrap_or_else(|| search(&graph, environment, &params));
     debug_check(&graph, || check::check_steps(&graph, &steps));
-    let multi_output_in_place = |device: Device| (environment.capabilities)(device).multi_output_in_place;
+    let in_place = |device: Device| (environment.capabilities)(device).in_place;
     let remembered = retain::retained(&graph, &steps, &map, environment.retain_candidates);
     let kept = retain::with_outputs(&graph, &remembered);
-    let memory = memory::plan(&kept, &steps, &params, &multi_output_in_place);
+    let memory = memory::plan(&kept, &steps, &params, &in_place);
     debug_check(&kept, || check::check_memory(&kept, &steps, &memory, &params));
     drop(kept);
     let (again, parts) = (HashMap::new(), HashMap::new());

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Instant;
 
+use crate::base::system::Instant;
 use crate::base::{Device, DeviceKind, Error, Result};
 use crate::plan::report::PlanReport;
 use crate::plan::roofline::{PeakThroughput, Roofline};

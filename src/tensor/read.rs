@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::base::{Element, Error, OpError, Result, Scalar, Span};
 use crate::ir::Node;
 use crate::ir::open::closed;
-use crate::plan;
+use crate::plan::wait::{now, within};
+use crate::plan::{self, context};
+use crate::runtime::Waiting;
 use crate::runtime::trace::{self, Activity};
 use crate::tensor::Tensor;
 
@@ -30,6 +32,27 @@ pub fn realize(tensors: &[&Tensor]) -> Result<()> {
     plan::realize(&nodes, span)
 }
 
+/// [`realize`] as a future ([`Tensor::realize_async`]).
+///
+/// # Errors
+/// As [`realize`].
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::ones([2], ());
+/// let (y, z) = (&x + 1.0, &x * 3.0);
+/// pollster::block_on(realize_async(&[&y, &z]))?;
+/// assert!(y.is_realized() && z.is_realized());
+/// # Ok::<(), kiln::Error>(())
+/// ```
+#[track_caller]
+pub fn realize_async(tensors: &[&Tensor]) -> impl Future<Output = Result<()>> + use<> {
+    let span = Span::caller();
+    let nodes: Result<Vec<Arc<Node>>> = tensors.iter().map(|t| t.node().cloned()).collect();
+    within(context::current(), async move { plan::realize_async(&nodes?, span).await })
+}
+
 impl Tensor {
     /// Computes the tensor's value, unless it has one. Every clone sees it.
     ///
@@ -50,6 +73,25 @@ impl Tensor {
         Ok(self)
     }
 
+    /// [`Tensor::realize`] as a future, pending where the plan needs what a device has not done yet, as a
+    /// transfer to another device does ([`Tensor::to_vec_async`]).
+    ///
+    /// # Errors
+    /// As [`Tensor::realize`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::ones([2], ()) + 1.0;
+    /// pollster::block_on(x.realize_async())?;
+    /// assert!(x.is_realized());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn realize_async(&self) -> impl Future<Output = Result<()>> + use<> {
+        realize_async(&[self])
+    }
+
     /// The elements in row-major order, computed if need be.
     ///
     /// PyTorch: `Tensor.tolist`.
@@ -68,10 +110,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        pollster::block_on(self.read_as("to_vec", Span::caller()))
+        now(self.elements("to_vec", Span::caller(), Waiting::Block))
     }
 
-    /// As [`Tensor::to_vec`], without blocking the thread where the device can do otherwise.
+    /// [`Tensor::to_vec`] as a future, pending while the device is at it.
+    ///
+    /// In a page of a browser, where no thread can wait for a GPU, it is the only form. Any executor will do;
+    /// the future stays on its thread, and the current context is that of the call.
     ///
     /// # Errors
     /// As [`Tensor::to_vec`].
@@ -80,20 +125,21 @@ impl Tensor {
     /// ```
     /// use kiln::prelude::*;
     /// let x = Tensor::ones([2], ()) * 3.0;
-    /// assert_eq!(pollster::block_on(x.read_async::<f32>())?, [3.0, 3.0]);
+    /// assert_eq!(pollster::block_on(x.to_vec_async::<f32>())?, [3.0, 3.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
     #[track_caller]
-    pub fn read_async<T: Element>(&self) -> impl Future<Output = Result<Vec<T>>> {
-        self.read_as("read_async", Span::caller())
+    pub fn to_vec_async<T: Element>(&self) -> impl Future<Output = Result<Vec<T>>> + use<T> {
+        let (x, span) = (self.clone(), Span::caller());
+        within(context::current(), async move { x.elements("to_vec_async", span, Waiting::Yield).await })
     }
 
-    async fn read_as<T: Element>(&self, call: &'static str, span: Span) -> Result<Vec<T>> {
+    async fn elements<T: Element>(&self, call: &'static str, span: Span, waiting: Waiting) -> Result<Vec<T>> {
         let found = self.node()?.ty().dtype;
         if found != T::DTYPE {
             return Err(Error::ReadType { call, expected: T::DTYPE, found, span });
         }
-        Ok(T::from_bytes(&self.read(call, span)?))
+        Ok(T::from_bytes(&self.bytes(call, span, waiting).await?))
     }
 
     /// The one element of a tensor, widened.
@@ -113,18 +159,39 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T> {
-        let span = Span::caller();
+        now(self.element("item", Span::caller(), Waiting::Block))
+    }
+
+    /// [`Tensor::item`] as a future ([`Tensor::to_vec_async`]).
+    ///
+    /// # Errors
+    /// As [`Tensor::item`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let sum = Tensor::from([1i64, 2]).sum(..);
+    /// assert_eq!(pollster::block_on(sum.item_async::<f64>())?, 3.0);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn item_async<T: Element>(&self) -> impl Future<Output = Result<T>> + use<T> {
+        let (x, span) = (self.clone(), Span::caller());
+        within(context::current(), async move { x.element("item_async", span, Waiting::Yield).await })
+    }
+
+    async fn element<T: Element>(&self, call: &'static str, span: Span, waiting: Waiting) -> Result<T> {
         let ty = self.node()?.ty();
         if ty.shape.numel() != 1 {
             let found = format!("shape {}", ty.shape);
-            return Err(OpError::new("item", span, "a tensor of one element", found).into());
+            return Err(OpError::new(call, span, "a tensor of one element", found).into());
         }
         let widens = ty.dtype == T::DTYPE || ty.dtype.promote(T::DTYPE) == T::DTYPE;
         if !widens {
-            return Err(Error::ReadType { call: "item", expected: T::DTYPE, found: ty.dtype, span });
+            return Err(Error::ReadType { call, expected: T::DTYPE, found: ty.dtype, span });
         }
         let dtype = ty.dtype;
-        let bytes = self.read("item", span)?;
+        let bytes = self.bytes(call, span, waiting).await?;
         let scalar = Scalar::from_bits(number(&bytes), dtype).to_bits(T::DTYPE);
         let values = T::from_bytes(&bytes_of(scalar, T::DTYPE.size()));
         match values[..] {
@@ -135,17 +202,25 @@ impl Tensor {
 
     /// The elements' bytes in row-major order.
     pub(crate) fn read(&self, call: &'static str, span: Span) -> Result<Vec<u8>> {
+        now(self.bytes(call, span, Waiting::Block))
+    }
+
+    async fn bytes(&self, call: &'static str, span: Span, waiting: Waiting) -> Result<Vec<u8>> {
         let node = self.node()?;
         closed([node], call, span)?;
         if node.ty().device.is_meta() {
             return Err(Error::NoData { call, shape: node.ty().shape.clone(), span });
         }
-        plan::guard::may_wait(call, node.ty().device, span)?;
+        plan::guard::may_wait(call, node.ty().device, span, waiting)?;
         let _span = trace::span(Activity::Read).at(span).on(node.ty().device).named(|| call.into());
-        plan::realize(std::slice::from_ref(node), span)?;
+        let nodes = std::slice::from_ref(node);
+        match waiting {
+            Waiting::Block => plan::realize(nodes, span)?,
+            Waiting::Yield => plan::realize_async(nodes, span).await?,
+        }
         match node.value() {
             Some(leaf) => {
-                let read = plan::transfer::read(&plan::context::current(), node.ty(), leaf);
+                let read = plan::transfer::read(&context::current(), node.ty(), leaf, waiting).await;
                 read.map_err(|error| error.at(span))
             }
             None => panic!("a realized node has no value: {node:?}"),

@@ -11,7 +11,6 @@ use kiln::tensor::{AxisList, Place, Tensor};
 use kiln::{DType, Error, Scalar};
 
 use super::arg::Arg;
-use super::array::Values;
 use super::target::Target;
 
 /// Why a call has no result.
@@ -149,11 +148,10 @@ impl<'a> Call<'a> {
     /// # Errors
     /// kiln's, and a tensor of another kind.
     pub fn known(&self, tensor: &Tensor) -> Outcome<Vec<i64>> {
-        let array = self.target.evaluate(std::slice::from_ref(tensor))?.remove(0);
-        match array.values() {
-            Values::Integers(values) => Ok(values),
-            Values::Floats(_) => Err(Stop::Inexpressible("integers are needed, given floats".into())),
+        if matches!(tensor.dtype(), DType::F64 | DType::F32 | DType::F16 | DType::BF16) {
+            return Err(Stop::Inexpressible("integers are needed, given floats".into()));
         }
+        Ok(tensor.to_dtype(DType::I64).to_vec::<i64>()?)
     }
 
     /// Takes an argument that kiln knows in one form only.

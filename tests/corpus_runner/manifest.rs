@@ -98,8 +98,16 @@ pub fn read(folder: &Path) -> Result<Manifest, String> {
     let path = folder.join("manifest.json");
     let context = |error: String| format!("{}: {error}", path.display());
     let text = std::fs::read_to_string(&path).map_err(|error| context(error.to_string()))?;
-    let root: Value = serde_json::from_str(&text).map_err(|error| context(error.to_string()))?;
-    manifest(&root).map_err(context)
+    parse(&text).map_err(context)
+}
+
+/// Reads a manifest's text.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(text: &str) -> Result<Manifest, String> {
+    let root: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    manifest(&root)
 }
 
 fn manifest(root: &Value) -> Result<Manifest, String> {

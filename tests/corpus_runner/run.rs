@@ -1,8 +1,11 @@
 //! Running the cases of one operation.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::pin::pin;
+use std::task::{Context as Polled, Poll};
 
 use kiln::tensor::Tensor;
 
@@ -16,10 +19,15 @@ use super::report::{OpReport, Verdict};
 use super::safetensors;
 use super::target::Target;
 
-/// Runs every case of `op`.
-pub fn run(op: &Op, manifest: &Manifest, folder: &Path, target: Target) -> OpReport {
+/// Runs every case of `op`, of which a file has the `arrays`.
+pub async fn run(
+    op: &Op,
+    manifest: &Manifest,
+    arrays: Result<HashMap<String, Array>, String>,
+    target: Target,
+) -> OpReport {
     let mut report = OpReport { name: op.name.clone(), ..OpReport::default() };
-    let arrays = match safetensors::read(&folder.join(&op.file)) {
+    let arrays = match arrays {
         Ok(arrays) => arrays,
         Err(error) => {
             report.forward = op.cases.iter().map(|c| (c.number, Verdict::Failed(error.clone()))).collect();
@@ -33,13 +41,13 @@ pub fn run(op: &Op, manifest: &Manifest, folder: &Path, target: Target) -> OpRep
             true => (&mut report.conventions, None),
             false => (&mut report.forward, Some(&mut report.gradients)),
         };
-        results.push((case.number, guarded(|| forward(&context, entry))));
+        results.push((case.number, guarded(forward(&context, entry)).await));
         if !case.gradients.is_empty() {
-            slopes.unwrap_or(results).push((case.number, guarded(|| gradients(&context, entry))));
+            slopes.unwrap_or(results).push((case.number, guarded(gradients(&context, entry)).await));
         }
     }
     for (number, refusal) in op.refusals.iter().enumerate() {
-        report.refusals.push((number as u64, guarded(|| rejected(refusal, entry, target))));
+        report.refusals.push((number as u64, guarded(rejected(refusal, entry, target)).await));
     }
     report
 }
@@ -69,16 +77,25 @@ struct Context<'a> {
 }
 
 /// The verdict, or that kiln panicked.
-fn guarded(body: impl FnOnce() -> Verdict) -> Verdict {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
-        let text = payload.downcast_ref::<String>().map(String::as_str);
-        let text = text.or(payload.downcast_ref::<&str>().copied());
-        Verdict::Panicked(text.unwrap_or("a panic without text").to_string())
-    })
+async fn guarded(body: impl Future<Output = Verdict>) -> Verdict {
+    let mut body = pin!(body);
+    let step = |polled: &mut Polled| {
+        catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(polled))).unwrap_or_else(|payload| {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or(payload.downcast_ref::<&str>().copied());
+            Poll::Ready(Verdict::Panicked(text.unwrap_or("a panic without text").to_string()))
+        })
+    };
+    poll_fn(step).await
 }
 
-fn forward(context: &Context, entry: Option<&Entry>) -> Verdict {
-    let found = built(context, entry).and_then(|(_, outputs)| Ok(context.target.evaluate(&outputs)?));
+async fn evaluated(target: Target, outputs: Outcome<Vec<Tensor>>) -> Outcome<Vec<Array>> {
+    Ok(target.evaluate(&outputs?).await?)
+}
+
+async fn forward(context: &Context<'_>, entry: Option<&Entry>) -> Verdict {
+    let outputs = built(context, entry).map(|(_, outputs)| outputs);
+    let found = evaluated(context.target, outputs).await;
     let expected: Vec<String> = (0..context.case.outputs).map(|k| format!("o{k}")).collect();
     judged(context, found, &expected, context.case.recorded)
 }
@@ -150,15 +167,16 @@ fn bounds(context: &Context, expected: &Array, recorded: Option<Recorded>) -> Bo
     Bounds { tolerances: usual.into_iter().chain(exception).copied().collect(), recorded }
 }
 
-fn gradients(context: &Context, entry: Option<&Entry>) -> Verdict {
-    let found = built(context, entry).and_then(|(inputs, outputs)| {
+async fn gradients(context: &Context<'_>, entry: Option<&Entry>) -> Verdict {
+    let wanted = built(context, entry).map(|(inputs, outputs)| {
         let place = context.target;
         let cotangents =
             outputs.iter().enumerate().map(|(k, output)| place.input(&cotangent(k, output), None));
         let cotangents: Vec<Tensor> = cotangents.collect();
         let wanted: Vec<&Tensor> = context.case.gradients.iter().filter_map(|&j| inputs.get(j)).collect();
-        Ok(context.target.evaluate(&pulled_back(&outputs, &cotangents, &wanted))?)
+        pulled_back(&outputs, &cotangents, &wanted)
     });
+    let found = evaluated(context.target, wanted).await;
     let expected: Vec<String> = context.case.gradients.iter().map(|j| format!("g{j}")).collect();
     judged(context, found, &expected, context.case.recorded_gradients)
 }
@@ -177,7 +195,7 @@ fn pulled_back(outputs: &[Tensor], cotangents: &[Tensor], inputs: &[&Tensor]) ->
 
 /// Whether a call that must be rejected is: by an error when it is built or
 /// computed, or because Rust's types do not let it be written.
-fn rejected(refusal: &Refusal, entry: Option<&Entry>, target: Target) -> Verdict {
+async fn rejected(refusal: &Refusal, entry: Option<&Entry>, target: Target) -> Verdict {
     let Some(entry) = entry else { return Verdict::Unsupported("no such operation".into()) };
     let mut inputs = Vec::new();
     for (dtype, shape) in &refusal.inputs {
@@ -186,7 +204,7 @@ fn rejected(refusal: &Refusal, entry: Option<&Entry>, target: Target) -> Verdict
         inputs.push(target.input(&values, None));
     }
     let outcome = called(entry, &refusal.args, &refusal.keywords, &inputs, target);
-    match outcome.and_then(|outputs| Ok(target.evaluate(&outputs)?)) {
+    match evaluated(target, outcome).await {
         Err(Stop::Refused(_) | Stop::Inexpressible(_)) => Verdict::Passed,
         Err(Stop::Unsupported(why)) => Verdict::Unsupported(why),
         Ok(_) => Verdict::Failed(format!("accepted; PyTorch says: {}", refusal.message)),

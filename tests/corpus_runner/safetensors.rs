@@ -17,7 +17,8 @@ pub fn read(path: &Path) -> Result<HashMap<String, Array>, String> {
     parse(&content).ok_or_else(|| format!("{}: not a safetensors file", path.display()))
 }
 
-fn parse(content: &[u8]) -> Option<HashMap<String, Array>> {
+/// The arrays of a file's content, by name; `None` if it is no such file.
+pub fn parse(content: &[u8]) -> Option<HashMap<String, Array>> {
     let (length, rest) = content.split_first_chunk::<8>()?;
     let (header, data) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
     let header: Value = serde_json::from_slice(header).ok()?;

@@ -1,11 +1,14 @@
 //! Where the cases run: a device, or the interpreter of the unfused graph.
 
-use kiln::tensor::read::realize;
+use kiln::tensor::read::{realize, realize_async};
 use kiln::tensor::slicing::SliceRange;
 use kiln::tensor::{Place, Tensor};
 use kiln::{DType, Device, Error};
 
 use super::array::Array;
+
+/// Whether the runner is in a page of a browser, where no call waits for a device.
+const IN_PAGE: bool = cfg!(target_family = "wasm");
 
 /// What evaluates the graphs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,14 +41,21 @@ impl Target {
     ///
     /// # Errors
     /// kiln's.
-    pub fn evaluate(self, tensors: &[Tensor]) -> Result<Vec<Array>, Error> {
-        match self {
-            Target::Oracle => oracle(tensors),
-            Target::Device(_) => {
-                realize(&tensors.iter().collect::<Vec<_>>())?;
-                tensors.iter().map(read).collect()
-            }
+    pub async fn evaluate(self, tensors: &[Tensor]) -> Result<Vec<Array>, Error> {
+        if self == Target::Oracle {
+            return oracle(tensors);
         }
+        let all: Vec<&Tensor> = tensors.iter().collect();
+        if IN_PAGE {
+            realize_async(&all).await?
+        } else {
+            realize(&all)?
+        }
+        let mut arrays = Vec::with_capacity(tensors.len());
+        for tensor in tensors {
+            arrays.push(read(tensor).await?);
+        }
+        Ok(arrays)
     }
 
     /// An input. With `strides` (in elements), a view that has them.
@@ -90,10 +100,15 @@ impl Target {
 }
 
 /// The elements of a computed tensor.
-fn read(tensor: &Tensor) -> Result<Array, Error> {
+async fn read(tensor: &Tensor) -> Result<Array, Error> {
+    macro_rules! values {
+        ($t:ty) => {
+            if IN_PAGE { tensor.to_vec_async::<$t>().await? } else { tensor.to_vec::<$t>()? }
+        };
+    }
     macro_rules! bytes {
         ($t:ty) => {
-            tensor.to_vec::<$t>()?.iter().flat_map(|x| x.to_le_bytes()).collect()
+            values!($t).iter().flat_map(|x| x.to_le_bytes()).collect()
         };
     }
     let dtype = tensor.dtype();
@@ -106,7 +121,7 @@ fn read(tensor: &Tensor) -> Result<Array, Error> {
         DType::I32 => bytes!(i32),
         DType::U32 => bytes!(u32),
         DType::U8 => bytes!(u8),
-        DType::Bool => tensor.to_vec::<bool>()?.into_iter().map(u8::from).collect(),
+        DType::Bool => values!(bool).into_iter().map(u8::from).collect(),
     };
     Ok(Array { dtype, shape: tensor.shape().to_vec(), bytes })
 }

@@ -14,6 +14,8 @@ use crate::plan::Plan;
 use crate::plan::context::add;
 use crate::plan::run::Execution;
 use crate::plan::transfer::read_dense;
+use crate::plan::wait::now;
+use crate::runtime::Waiting;
 use crate::runtime::trace::{self, Activity};
 use crate::schedule::{Location, Step, StepAction};
 
@@ -64,7 +66,7 @@ impl Execution<'_> {
         let span = (self.call)(to).map_or(graph.node(to).span, |call| call.span);
         let _span = trace::span(Activity::Collective).at(span);
         let ty = graph.ty(from);
-        let operand = read_dense(self.context, ty, &self.leaf(from))?;
+        let operand = now(read_dense(self.context, ty, &self.leaf(from), Waiting::Block))?;
         add(&self.context.counts.collectives, 1);
         let last = number + 1 == self.plan.schedule.steps.len();
         if last || waiting_step(self.plan, number) == number + 1 || config().check {

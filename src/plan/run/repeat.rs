@@ -8,7 +8,7 @@ use crate::ir::collect::collect;
 use crate::ir::{Layout, Leaf, LoopSpec, Node, NodeId, Type};
 use crate::plan::build::Plan;
 use crate::plan::observe::ObservedRun;
-use crate::plan::run::{Execution, run};
+use crate::plan::run::{Calls, Execution, run};
 use crate::plan::transfer::read_dense;
 use crate::runtime::Binding;
 use crate::schedule::{Step, result_number};
@@ -16,7 +16,7 @@ use crate::schedule::{Step, result_number};
 impl Execution<'_> {
     /// Runs a loop's body once per trip. Carries are values that the body's
     /// plan hands on; stacked values are slices at a moving offset.
-    pub(super) fn repeat(&self, step: &Step, spec: &LoopSpec, body: &Arc<Plan>) -> Result<()> {
+    pub(super) async fn repeat(&self, step: &Step, spec: &LoopSpec, body: &Arc<Plan>) -> Result<()> {
         let graph = &self.plan.schedule.graph;
         let backend = self.compiled.backend(step.device);
         let mut carries: Vec<Leaf> = step.inputs[..spec.carries].iter().map(|&id| self.leaf(id)).collect();
@@ -39,12 +39,13 @@ impl Execution<'_> {
             leaves.append(&mut carries);
             leaves.extend(stacked.iter().map(|leaf| slice_of(leaf, slice)));
             leaves.extend(invariants.iter().cloned());
-            let mut results =
-                run(self.context, body, &leaves, self.scalars, &call, &|_| None, observed.clone())?;
+            let calls = Calls { call: &call, channel: &|_| None };
+            let run = run(self.context, body, &leaves, self.scalars, calls, observed.clone(), self.waiting);
+            let mut results = run.await?;
             for &output in &step.outputs {
                 let result = result_number(graph, output);
                 if result >= spec.carries {
-                    self.store_slice(output, slice, &spec.body.results[result], &results[result])?;
+                    self.store_slice(output, slice, &spec.body.results[result], &results[result]).await?;
                 }
             }
             results.truncate(spec.carries);
@@ -53,18 +54,18 @@ impl Execution<'_> {
         for &output in &step.outputs {
             let result = result_number(graph, output);
             if result < spec.carries {
-                self.store(output, 0, graph.ty(output), &carries[result])?;
+                self.store(output, 0, graph.ty(output), &carries[result]).await?;
             }
         }
         Ok(())
     }
 
-    fn store_slice(&self, output: NodeId, slice: usize, result: &Node, value: &Leaf) -> Result<()> {
-        self.store(output, slice * result.ty().bytes(), result.ty(), value)
+    async fn store_slice(&self, output: NodeId, slice: usize, result: &Node, value: &Leaf) -> Result<()> {
+        self.store(output, slice * result.ty().bytes(), result.ty(), value).await
     }
 
     /// Copies a value to somewhere inside an output's memory.
-    fn store(&self, output: NodeId, at: usize, ty: &Type, value: &Leaf) -> Result<()> {
+    async fn store(&self, output: NodeId, at: usize, ty: &Type, value: &Leaf) -> Result<()> {
         let backend = self.compiled.backend(ty.device);
         let to = self.binding(output);
         let to = Binding { buffer: to.buffer, offset: to.offset + at };
@@ -72,7 +73,7 @@ impl Execution<'_> {
             let offset = value.layout.offset as usize * ty.dtype.size();
             return backend.copy(Binding { buffer: &value.buffer, offset }, to, ty.bytes());
         }
-        let dense = read_dense(self.context, ty, value)?;
+        let dense = read_dense(self.context, ty, value, self.waiting).await?;
         let uploaded = backend.upload(&dense)?;
         backend.copy(Binding { buffer: &uploaded, offset: 0 }, to, ty.bytes())
     }

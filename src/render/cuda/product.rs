@@ -257,7 +257,7 @@ impl<'a> ProductRenderer<'a> {
         let fits = access.affine.terms.iter().all(|term| known(term.0))
             && access.guard.is_always()
             && matrices.is_multiple_of(lines)
-            && matrices * size < 1 << 40
+            && (matrices as u64 * size as u64) < 1 << 40
             && lines >= along.extent;
         let high = match (along.group, across.group) {
             (DEPTHS, ROWS) => rows,

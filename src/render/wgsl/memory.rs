@@ -1,7 +1,8 @@
 //! BindingDeclarations, and the functions that read and write elements through them.
 //!
 //! Every storage buffer is declared `read_write`, since wgpu tracks the use
-//! of a whole buffer, and an input may be an output's memory. Types below 32
+//! of a whole buffer, and an input may be an output's memory; where that is
+//! ruled out, inputs are read-only, so that one buffer may be several. Types below 32
 //! bits lie packed in words: where whole words are not at hand, an element is
 //! written by atomic operations on its own bits. Memory larger than one
 //! binding is several bindings.
@@ -56,6 +57,8 @@ pub struct BindingDeclarations {
     /// each iteration of a loop.
     pub prologue: String,
     window: u64,
+    /// Whether inputs are read-only.
+    separate_buffers: bool,
     /// Whether four 32-bit elements are accessed as two 64-bit words: software
     /// drivers go through the words of an access one by one.
     long_words: bool,
@@ -72,6 +75,7 @@ impl BindingDeclarations {
             slots: Vec::new(),
             prologue: String::new(),
             window,
+            separate_buffers: target.separate_buffers,
             long_words,
         }
     }
@@ -81,13 +85,17 @@ impl BindingDeclarations {
     fn bind(&mut self, view: &BufferView, element: &str, bytes: u64) -> (Vec<String>, u64) {
         let total = view.elements.max(1) * view.dtype.size() as u64 + SLACK;
         let pieces = total.div_ceil(self.window);
+        let mode = match view.memory {
+            PassBuffer::Input(_) if self.separate_buffers => "read",
+            _ => "read_write",
+        };
         let names = (0..pieces).map(|piece| {
             let name = format!("{}_{piece}", view.name);
             self.slots.push(BufferBinding { memory: view.memory, start: piece * self.window });
             let number = self.slots.len();
             let _ = writeln!(
                 self.text,
-                "@group(0) @binding({number}) var<storage, read_write> {name}: array<{element}>;"
+                "@group(0) @binding({number}) var<storage, {mode}> {name}: array<{element}>;"
             );
             name
         });

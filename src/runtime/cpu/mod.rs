@@ -35,7 +35,7 @@ use crate::runtime::cpu::stencil::Stencil;
 use crate::runtime::cpu::thresholds::{CAPABILITY_ROW_BYTES, SPLIT_MIN_POINTS};
 use crate::runtime::cpu::winograd::Winograd;
 use crate::runtime::{
-    Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program, Properties, host,
+    Backend, Binding, Bindings, Capabilities, InPlace, Ledger, MemoryStats, Program, Properties, host,
 };
 
 /// The host processor as a device. Launches run at once, on the calling
@@ -66,9 +66,10 @@ impl CpuBackend {
             row_bytes: CAPABILITY_ROW_BYTES,
             attention: Some(attention::RANGE),
             missing: &[],
-            multi_output_in_place: true,
+            in_place: InPlace::AnyOutputs,
             late_index_errors: false,
             output_alignment: 1,
+            can_block: true,
         };
         CpuBackend { name, pool, capabilities }
     }

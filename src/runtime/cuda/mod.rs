@@ -43,8 +43,8 @@ use crate::runtime::cuda::peers::Peers;
 use crate::runtime::cuda::program::CudaHostProgram;
 use crate::runtime::cuda::reports::CudaReports;
 use crate::runtime::{
-    Backend, Binding, Capabilities, Download, Launch, LaunchClock, Ledger, MemoryStats, Program, Properties,
-    Replay, host,
+    Backend, Binding, Capabilities, Download, InPlace, Launch, LaunchClock, Ledger, MemoryStats, Program,
+    Properties, Replay, host,
 };
 
 /// An NVIDIA GPU as a device.
@@ -71,9 +71,10 @@ pub fn capabilities(processors: usize) -> Capabilities {
         row_bytes: 32 << 10,
         attention: Some(render::cuda::attention::LIMITS),
         missing: &[],
-        multi_output_in_place: false,
+        in_place: InPlace::SingleOutput,
         late_index_errors: true,
         output_alignment: 16,
+        can_block: true,
     }
 }
 

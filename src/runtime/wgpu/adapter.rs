@@ -2,9 +2,11 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use crate::base::system::THREADS_WAIT;
 use crate::base::{Device, Error, Result};
 use crate::render::thresholds::{SOFTWARE_COMPILE_BOUND_ELEMENTS, SOFTWARE_MAX_ITERATIONS};
 use crate::render::{Adapter as Class, GpuTarget};
+use crate::runtime::wgpu::WgpuBackend;
 
 /// Features used where an adapter has them.
 pub const WANTED: wgpu::Features = wgpu::Features::SHADER_INT64
@@ -13,6 +15,9 @@ pub const WANTED: wgpu::Features = wgpu::Features::SHADER_INT64
     .union(MATRICES)
     .union(wgpu::Features::TIMESTAMP_QUERY)
     .union(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
+
+/// Those used in a page. Subgroups would have to be enabled in the text of every shader.
+const WANTED_IN_PAGES: wgpu::Features = wgpu::Features::empty();
 
 /// Features that products by the matrices of subgroups take, all of them.
 const MATRICES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
@@ -26,14 +31,44 @@ pub const FIX: &str = "install a Vulkan driver (Debian, Ubuntu: apt-get install 
 /// The adapters, best first: discrete and integrated GPUs before software.
 pub fn adapters() -> &'static [wgpu::Adapter] {
     static ADAPTERS: OnceLock<Vec<wgpu::Adapter>> = OnceLock::new();
+    if !THREADS_WAIT {
+        return PAGE.get().map_or(&[], std::slice::from_ref);
+    }
     ADAPTERS.get_or_init(|| {
-        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-        descriptor.backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
-        let instance = wgpu::Instance::new(descriptor);
+        let instance = instance(wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12);
         let mut found = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
         found.sort_by_key(|adapter| order(adapter.get_info().device_type));
         found
     })
+}
+
+/// The adapter that a page was given first.
+static PAGE: OnceLock<wgpu::Adapter> = OnceLock::new();
+/// The device that a page was given and has not opened yet.
+static GIVEN: Mutex<Option<Opened>> = Mutex::new(None);
+
+fn instance(backends: wgpu::Backends) -> wgpu::Instance {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    descriptor.backends = backends;
+    wgpu::Instance::new(descriptor)
+}
+
+/// In a page, asks the browser for an adapter and its device, so that it can be opened.
+///
+/// # Errors
+/// There is none.
+pub async fn ask(name: Device) -> Result<()> {
+    if THREADS_WAIT || name.index > 0 || WgpuBackend::is_open(name) {
+        return Ok(());
+    }
+    let missing = |reason: String| Error::DeviceUnavailable { device: name, reason, span: None };
+    let asked = instance(wgpu::Backends::BROWSER_WEBGPU);
+    let adapter = asked.request_adapter(&wgpu::RequestAdapterOptions::default()).await;
+    let adapter = adapter.map_err(|error| missing(format!("the browser has no WebGPU adapter: {error}")))?;
+    let opened = request(&adapter, WANTED_IN_PAGES).await.map_err(missing)?;
+    PAGE.get_or_init(|| adapter);
+    *GIVEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened);
+    Ok(())
 }
 
 fn order(kind: wgpu::DeviceType) -> u8 {
@@ -85,12 +120,21 @@ pub fn open(name: Device, wanted: wgpu::Features) -> Result<Opened> {
     static OPENING: Mutex<()> = Mutex::new(());
     let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     let missing = |reason: String| Error::DeviceUnavailable { device: name, reason, span: None };
+    if !THREADS_WAIT {
+        let given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner).take();
+        return given.ok_or_else(|| missing("a page opens it by Device::open_async".into()));
+    }
     let Some(adapter) = adapters().get(usize::from(name.index)) else {
         return Err(missing(match adapters().len() {
             0 => format!("no adapter was found; {FIX}"),
             count => format!("there are {count} adapters, from wgpu:0 on"),
         }));
     };
+    pollster::block_on(request(adapter, wanted)).map_err(missing)
+}
+
+/// A device of an adapter, with those features that it has.
+async fn request(adapter: &wgpu::Adapter, wanted: wgpu::Features) -> std::result::Result<Opened, String> {
     let (info, limits) = (adapter.get_info(), adapter.limits());
     let mut features = adapter.features() & wanted;
     // Where device memory is not the host's, the host sees it slowly.
@@ -101,18 +145,19 @@ pub fn open(name: Device, wanted: wgpu::Features) -> Result<Opened> {
     if matrix(features, &offered).is_none() {
         features.remove(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX);
     }
-    let request = |features: wgpu::Features| {
-        pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
+    let request = async |features: wgpu::Features| {
+        let descriptor = wgpu::DeviceDescriptor {
             label: Some("kiln"),
             required_features: features,
             required_limits: limits.clone(),
             experimental_features: experimental(features),
             memory_hints: wgpu::MemoryHints::Performance,
             trace: wgpu::Trace::Off,
-        }))
+        };
+        adapter.request_device(&descriptor).await
     };
-    let ((device, queue), features) = with_or_without_experiments(features, request)
-        .map_err(|error| missing(format!("{}: {error}", describe(&info))))?;
+    let given = with_or_without_experiments(features, request).await;
+    let ((device, queue), features) = given.map_err(|error| format!("{}: {error}", describe(&info)))?;
     let target = GpuTarget { matrix: matrix(features, &offered), ..target(&info, features, &limits) };
     Ok(Opened { device, queue, info, target })
 }
@@ -132,13 +177,13 @@ fn experimental(features: wgpu::Features) -> wgpu::ExperimentalFeatures {
 
 /// What a driver gives for some features, and those features; without the
 /// experimental ones if it refuses them though it lists them.
-fn with_or_without_experiments<T, E>(
+async fn with_or_without_experiments<T, E>(
     features: wgpu::Features,
-    request: impl Fn(wgpu::Features) -> std::result::Result<T, E>,
+    request: impl AsyncFn(wgpu::Features) -> std::result::Result<T, E>,
 ) -> std::result::Result<(T, wgpu::Features), E> {
     let safe = features.difference(wgpu::Features::all_experimental_mask());
-    match request(features) {
-        Err(_) if safe != features => Ok((request(safe)?, safe)),
+    match request(features).await {
+        Err(_) if safe != features => Ok((request(safe).await?, safe)),
         given => Ok((given?, features)),
     }
 }
@@ -176,6 +221,7 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
         compile_bound_elements: if adapter == Class::Software { SOFTWARE_COMPILE_BOUND_ELEMENTS } else { 0 },
         vec8_halves: false,
         alignment: 8,
+        separate_buffers: info.backend == wgpu::Backend::BrowserWebGpu,
         max_workgroup: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),
         workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_buffers: limits.max_storage_buffers_per_shader_stage as usize,
@@ -214,18 +260,20 @@ mod tests {
     #[test]
     fn a_device_that_refuses_experimental_features_opens_without_them() {
         let experiment = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
-        let picky = |features: wgpu::Features| match features.intersects(experiment) {
+        let picky = async |features: wgpu::Features| match features.intersects(experiment) {
             true => Err("refused"),
             false => Ok("a device"),
         };
         let safe = MATRICES.difference(experiment);
-        assert_eq!(with_or_without_experiments(MATRICES, picky), Ok(("a device", safe)));
+        let given = pollster::block_on(with_or_without_experiments(MATRICES, picky));
+        assert_eq!(given, Ok(("a device", safe)));
         // Another reason to refuse is told, and nothing is asked for twice.
         let asked = std::cell::Cell::new(0);
-        let refused = with_or_without_experiments(safe, |_| {
+        let refusing = async |_| {
             asked.set(asked.get() + 1);
             Err::<(), _>("no memory")
-        });
+        };
+        let refused = pollster::block_on(with_or_without_experiments(safe, refusing));
         assert_eq!((refused, asked.get()), (Err("no memory"), 1));
         assert!(experimental(MATRICES).is_enabled() && !experimental(safe).is_enabled());
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::base::system::THREADS_WAIT;
 use crate::base::{Device, Error, Result};
 use crate::render::{Adapter, GpuTarget};
 use crate::runtime::wgpu::adapter::{self, Opened};
@@ -51,7 +52,25 @@ struct Faults {
     /// Why the device is lost, once it is.
     lost: Mutex<Option<String>>,
     /// The first error that no scope caught.
-    stray: Mutex<Option<String>>,
+    stray: Mutex<Option<StrayError>>,
+}
+
+/// An error that no scope caught: in a page, any.
+#[derive(Debug)]
+struct StrayError {
+    message: String,
+    /// The label of what was being made, a shader's being its kernel's name.
+    label: Option<String>,
+    out_of_memory: bool,
+}
+
+impl StrayError {
+    fn of(error: &wgpu::Error) -> StrayError {
+        let message = error.to_string();
+        let label = message.rsplit_once("Module \"").or_else(|| message.rsplit_once("Pipeline \""));
+        let label = label.and_then(|(_, rest)| Some(rest.split_once('"')?.0.to_string()));
+        StrayError { label, message, out_of_memory: matches!(error, wgpu::Error::OutOfMemory { .. }) }
+    }
 }
 
 impl WgpuGpu {
@@ -76,18 +95,19 @@ impl WgpuGpu {
         });
         let own = faults.clone();
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
-            lock(&own.stray).get_or_insert(error.to_string());
+            lock(&own.stray).get_or_insert(StrayError::of(&error));
         }));
         let recorder = Recorder::new(&device);
         let blocks = DeviceBlocks::new(name, &device, &info);
         let pipelines = Pipelines::default();
-        let placeholder = (target.adapter == Adapter::Software).then(|| Placeholder::new(&device));
+        let early = target.adapter == Adapter::Software && !target.separate_buffers;
+        let placeholder = early.then(|| Placeholder::new(&device));
         Ok(Arc::new(WgpuGpu {
             name,
             device,
             queue,
             info,
-            times_choices: target.adapter != Adapter::Software,
+            times_choices: THREADS_WAIT && target.adapter != Adapter::Software,
             target,
             pipelines,
             placeholder,
@@ -117,7 +137,17 @@ impl WgpuGpu {
             return Err(Error::DeviceUnavailable { device: self.name, reason: reason.clone(), span: None });
         }
         match lock(&self.faults.stray).take() {
-            Some(message) => Err(self.error("", message)),
+            Some(StrayError { out_of_memory: true, .. }) => Err(Error::OutOfMemory {
+                device: self.name,
+                requested: 0,
+                in_use: 0,
+                limit: u64::MAX,
+                largest: Arc::new([]),
+                span: None,
+            }),
+            Some(StrayError { message, label, .. }) => {
+                Err(self.error(label.as_deref().unwrap_or_default(), message))
+            }
             None => Ok(()),
         }
     }
@@ -134,6 +164,11 @@ impl WgpuGpu {
     /// What the driver reported, or that the device is lost.
     pub fn scoped<T>(&self, what: &str, calls: impl FnOnce() -> T) -> Result<T> {
         self.check()?;
+        if !THREADS_WAIT {
+            // What a scope caught would be known later: errors are taken where no scope catches them.
+            let result = calls();
+            return self.check().map(|()| result);
+        }
         let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
         let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
@@ -159,6 +194,11 @@ impl WgpuGpu {
     /// # Errors
     /// The driver's failure, or that the device is lost.
     pub fn wait(&self) -> Result<()> {
+        if !THREADS_WAIT {
+            return Err(
+                self.error("", "the thread of a page cannot wait for a device; await the call".into())
+            );
+        }
         let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
         self.check()?;
         polled.map(|_| ()).map_err(|error| self.error("", error.to_string()))

@@ -6,6 +6,7 @@
 //! - [`memory`]: blocks, pooled.
 //! - [`pipeline`]: compiled shaders.
 //! - [`queue`]: what is recorded, submitted, read back.
+//! - [`answers`]: what the device tells, as futures.
 //! - [`reports`]: bad indices.
 //! - [`timestamps`]: the times of launches that somebody records.
 //! - [`staging`]: what the host writes through.
@@ -15,6 +16,7 @@
 //! - [`custom`]: users' kernels, on the host.
 
 pub mod adapter;
+pub mod answers;
 pub mod copy;
 pub mod custom;
 pub mod gpu;
@@ -33,6 +35,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
+use crate::base::system::THREADS_WAIT;
 use crate::base::{DType, Device, Result};
 use crate::ir::DeviceBuffer;
 use crate::kernel::Workload;
@@ -43,8 +46,12 @@ use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
 use crate::runtime::wgpu::program::ShaderProgram;
 use crate::runtime::wgpu::reports::WgpuReports;
 use crate::runtime::{
-    Backend, Binding, Capabilities, Download, LaunchClock, Ledger, MemoryStats, Program, Properties, host,
+    Backend, Binding, Capabilities, Download, InPlace, LaunchClock, Ledger, MemoryStats, Pending, Program,
+    Properties, host,
 };
+
+/// The devices that the process has opened.
+static OPEN: LazyLock<Mutex<HashMap<Device, Arc<WgpuGpu>>>> = LazyLock::new(Mutex::default);
 
 /// An adapter as a device.
 #[derive(Debug)]
@@ -61,7 +68,6 @@ impl WgpuBackend {
     /// # Errors
     /// No such adapter, or its driver refuses.
     pub fn open(name: Device) -> Result<WgpuBackend> {
-        static OPEN: LazyLock<Mutex<HashMap<Device, Arc<WgpuGpu>>>> = LazyLock::new(Mutex::default);
         // Locked while it opens: memory of two could not be used together.
         let mut open = lock(&OPEN);
         let gpu = match open.get(&name).filter(|gpu| !gpu.is_lost()) {
@@ -73,6 +79,11 @@ impl WgpuBackend {
             }
         };
         Ok(WgpuBackend::of(gpu))
+    }
+
+    /// Whether a device of that number has been opened, and is not lost.
+    pub fn is_open(name: Device) -> bool {
+        lock(&OPEN).get(&name).is_some_and(|gpu| !gpu.is_lost())
     }
 
     /// A backend of an opened device.
@@ -93,6 +104,7 @@ impl WgpuBackend {
         };
         let reports = Arc::new(WgpuReports::new(&gpu.device));
         let attention = attention::range(&gpu.target);
+        let in_place = if gpu.target.separate_buffers { InPlace::Never } else { InPlace::SingleOutput };
         WgpuBackend {
             gpu,
             reports,
@@ -102,11 +114,17 @@ impl WgpuBackend {
                 row_bytes,
                 attention,
                 missing,
-                multi_output_in_place: false,
+                in_place,
                 late_index_errors: true,
                 output_alignment: 256,
+                can_block: THREADS_WAIT,
             },
         }
+    }
+
+    fn blocks_of(&self, parts: &[Download<'_>]) -> Result<Vec<wgpu::Buffer>> {
+        let blocks = lock(&self.gpu.blocks);
+        parts.iter().map(|part| blocks.get(part.buffer)).collect()
     }
 
     /// The opened device.
@@ -165,11 +183,10 @@ impl Backend for WgpuBackend {
         self.copy(Binding { buffer: &staged, offset: 0 }, to, data.len())
     }
     fn download_all(&self, parts: &mut [Download<'_>]) -> Result<()> {
-        let blocks: Vec<wgpu::Buffer> = {
-            let blocks = lock(&self.gpu.blocks);
-            parts.iter().map(|part| blocks.get(part.buffer)).collect::<Result<_>>()?
-        };
-        self.gpu.read_all(&self.reports, &blocks, parts)
+        self.gpu.read_all(&self.reports, &self.blocks_of(parts)?, parts)
+    }
+    fn download_async<'a>(&'a self, parts: &'a mut [Download<'_>]) -> Pending<'a> {
+        Box::pin(async move { self.gpu.read_async(&self.reports, &self.blocks_of(parts)?, parts).await })
     }
     fn scratch(&self, work: &Workload) -> usize {
         // What cannot be rendered is refused when it is compiled.
@@ -202,6 +219,9 @@ impl Backend for WgpuBackend {
     }
     fn sync(&self) -> Result<()> {
         self.gpu.finish(&self.reports)
+    }
+    fn sync_async(&self) -> Pending<'_> {
+        Box::pin(self.gpu.read_async(&self.reports, &[], &mut []))
     }
     fn memory(&self) -> MemoryStats {
         lock(&self.gpu.blocks).stats()

@@ -15,12 +15,21 @@ const MOST: usize = 4096;
 /// Bytes of launch words that no shader exceeds: what a uniform block may have anywhere.
 const LAUNCH_WORDS: u64 = 16 << 10;
 
-/// What was compiled, and the layouts of bindings, by their number.
+/// How a shader uses a storage buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// It only reads it, and says so.
+    Read,
+    /// It may write it.
+    Write,
+}
+
+/// What was compiled, and the layouts of bindings.
 #[derive(Debug, Default)]
 pub struct Pipelines {
     /// By family.
     compiled: Mutex<HashMap<String, Vec<Variant>>>,
-    layouts: Mutex<HashMap<usize, Arc<BindingLayout>>>,
+    layouts: Mutex<HashMap<Vec<Access>, Arc<BindingLayout>>>,
 }
 
 /// One of a family, compiled.
@@ -93,12 +102,12 @@ impl Placeholder {
 }
 
 impl WgpuGpu {
-    /// A shader with that many storage buffers, compiled now or before, perhaps
+    /// A shader with storage buffers for such uses, compiled now or before, perhaps
     /// for other sizes. The text may be marked ([`sized`](crate::render::wgsl::sized)).
     ///
     /// # Errors
     /// What the compiler said, with the text.
-    pub fn pipeline(&self, name: &str, source: &str, storage: usize) -> Result<CompiledPipeline> {
+    pub fn pipeline(&self, name: &str, source: &str, storage: &[Access]) -> Result<CompiledPipeline> {
         let sized = ParameterizedText::new(source);
         let (family, numbers) = (sized.family(), sized.numbers());
         let places = match self.known(&family, &numbers, &sized) {
@@ -210,29 +219,31 @@ impl WgpuGpu {
         self.queue.submit([encoder.finish()]);
     }
 
-    fn layout(&self, storage: usize) -> Result<Arc<BindingLayout>> {
-        if let Some(known) = lock(&self.pipelines.layouts).get(&storage) {
+    fn layout(&self, storage: &[Access]) -> Result<Arc<BindingLayout>> {
+        if let Some(known) = lock(&self.pipelines.layouts).get(storage) {
             return Ok(known.clone());
         }
         let layout = Arc::new(self.scoped("", || self.make_layout(storage))?);
-        Ok(lock(&self.pipelines.layouts).entry(storage).or_insert(layout).clone())
+        Ok(lock(&self.pipelines.layouts).entry(storage.to_vec()).or_insert(layout).clone())
     }
 
-    fn make_layout(&self, storage: usize) -> BindingLayout {
+    fn make_layout(&self, storage: &[Access]) -> BindingLayout {
         let entry = |binding: usize| wgpu::BindGroupLayoutEntry {
             binding: binding as u32,
             visibility: wgpu::ShaderStages::COMPUTE,
             ty: wgpu::BindingType::Buffer {
-                ty: match binding {
-                    0 => wgpu::BufferBindingType::Uniform,
-                    _ => wgpu::BufferBindingType::Storage { read_only: false },
+                ty: match binding.checked_sub(1) {
+                    None => wgpu::BufferBindingType::Uniform,
+                    Some(number) => {
+                        wgpu::BufferBindingType::Storage { read_only: storage[number] == Access::Read }
+                    }
                 },
                 has_dynamic_offset: false,
                 min_binding_size: None,
             },
             count: None,
         };
-        let entries: Vec<_> = (0..=storage).map(entry).collect();
+        let entries: Vec<_> = (0..=storage.len()).map(entry).collect();
         let group = self
             .device
             .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
@@ -242,7 +253,7 @@ impl WgpuGpu {
             immediate_size: 0,
         });
         let placeholder =
-            self.placeholder.as_ref().map(|memory| self.bind_placeholder(memory, &group, storage));
+            self.placeholder.as_ref().map(|memory| self.bind_placeholder(memory, &group, storage.len()));
         BindingLayout { group, pipeline, placeholder }
     }
 

@@ -3,13 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::base::{Error, Result};
+use crate::ir::DeviceBuffer;
 use crate::kernel::Workload;
-use crate::render::shader::{DISPATCH_START, INPUT_OFFSETS, LAUNCH_NUMBER, argument_uniform};
+use crate::render::shader::{BufferBinding, DISPATCH_START, INPUT_OFFSETS, LAUNCH_NUMBER, argument_uniform};
 use crate::render::{GpuTarget, Pass, PassBuffer, Shader, Unsupported, wgsl};
 use crate::runtime::wgpu::adapter::describe;
-use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
-use crate::runtime::wgpu::memory::allocate;
-use crate::runtime::wgpu::pipeline::CompiledPipeline;
+use crate::runtime::wgpu::gpu::{WgpuGpu, buffer, lock};
+use crate::runtime::wgpu::memory::{allocate, allocate_to_fill};
+use crate::runtime::wgpu::pipeline::{Access, CompiledPipeline};
 use crate::runtime::wgpu::queue::RecordedLaunch;
 use crate::runtime::wgpu::reports::{STATUS_BYTES, WgpuReports};
 use crate::runtime::wgpu::tune;
@@ -96,7 +97,14 @@ impl ShaderProgram {
 fn compile(gpu: &WgpuGpu, work: &Workload, target: &GpuTarget) -> Result<CompiledShader> {
     let shader = wgsl::render_work(work, target).map_err(|reason| unsupported(gpu, work, &reason))?;
     let shader = shader.unwrap_or_else(|| panic!("work without shaders: {work:?}"));
-    let compile = |pass: &Pass| gpu.pipeline(&shader.name, &pass.source, pass.bindings.len());
+    let access = |slot: &BufferBinding| match slot.memory {
+        PassBuffer::Input(_) if target.separate_buffers => Access::Read,
+        _ => Access::Write,
+    };
+    let compile = |pass: &Pass| {
+        let storage: Vec<Access> = pass.bindings.iter().map(access).collect();
+        gpu.pipeline(&shader.name, &pass.source, &storage)
+    };
     let pipelines = shader.passes.iter().map(compile).collect::<Result<_>>()?;
     Ok(CompiledShader { shader, pipelines })
 }
@@ -173,7 +181,11 @@ impl ShaderProgram {
         words.extend(&found.words);
         words.resize(words.len().next_multiple_of(4), 0);
         words[LAUNCH_NUMBER] = site.as_ref().map_or(0, |site| site.number);
-        let storage = self.storage(pass, bindings, scratch, alignment)?;
+        let mut storage = self.storage(pass, bindings, scratch, alignment)?;
+        let _copies = match self.target.separate_buffers {
+            true => self.separate(pass, &mut storage)?,
+            false => Vec::new(),
+        };
         let mut first = 0;
         loop {
             words[DISPATCH_START] = first;
@@ -223,14 +235,46 @@ impl ShaderProgram {
             let size = (block.size() - from).min(window);
             Ok((block, from, size))
         };
+        // Other outputs may lie in the same block, from a multiple of the alignment on.
+        let output = |number: usize, start: u64| {
+            let (block, from, size) = of(&bindings.outputs[number], start)?;
+            let stored = self.work.kernel().and_then(|kernel| kernel.stores.get(number));
+            let Some(store) = stored.filter(|_| self.target.separate_buffers) else {
+                return Ok((block, from, size));
+            };
+            let bytes = ((store.numel * store.dtype.size()) as u64).saturating_sub(start);
+            Ok((block, from, size.min(bytes.max(1).next_multiple_of(alignment))))
+        };
         (pass.bindings.iter())
             .map(|slot| match slot.memory {
                 PassBuffer::Status => Ok((self.reports.status.clone(), 0, STATUS_BYTES)),
                 PassBuffer::Input(number) => of(&bindings.inputs[number], slot.start),
-                PassBuffer::Output(number) => of(&bindings.outputs[number], slot.start),
+                PassBuffer::Output(number) => output(number, slot.start),
                 PassBuffer::Scratch(number) => of(&scratch[number], slot.start),
             })
             .collect()
+    }
+}
+
+impl ShaderProgram {
+    /// Puts copies in the place of inputs that lie in a block which the pass writes, as parts of a pack may;
+    /// gives the memory of the copies.
+    fn separate(&self, pass: &Pass, storage: &mut [(wgpu::Buffer, u64, u64)]) -> Result<Vec<DeviceBuffer>> {
+        let is_input = |number: usize| matches!(pass.bindings[number].memory, PassBuffer::Input(_));
+        let written: Vec<wgpu::Buffer> =
+            (0..storage.len()).filter(|&i| !is_input(i)).map(|i| storage[i].0.clone()).collect();
+        let mut copies = Vec::new();
+        for number in (0..storage.len()).filter(|&i| is_input(i)) {
+            let (block, start, bytes) = &storage[number];
+            if written.contains(block) {
+                let copy = allocate_to_fill(&self.gpu, *bytes as usize)?;
+                let own = lock(&self.gpu.blocks).get(&copy)?;
+                self.gpu.record_copy((block, *start), (&own, 0), *bytes)?;
+                storage[number] = (own, 0, *bytes);
+                copies.push(copy);
+            }
+        }
+        Ok(copies)
     }
 }
 
@@ -241,11 +285,22 @@ impl ShaderProgram {
 pub fn copy_bytes(gpu: &WgpuGpu, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
     const PIECE: usize = 32 << 20;
     let source = include_str!("copy.wgsl");
-    let pipeline = gpu.pipeline("copy", source, 2)?.pipeline;
+    let pipeline = gpu.pipeline("copy", source, &[Access::Write; 2])?.pipeline;
     let (read, written) = {
         let blocks = lock(&gpu.blocks);
         (blocks.get(from.buffer)?, blocks.get(to.buffer)?)
     };
+    // Where one block may not be bound twice, what is read is copied before.
+    let copied = match gpu.target.separate_buffers && read == written {
+        true => {
+            Some(buffer(&gpu.device, read.size(), wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST))
+        }
+        false => None,
+    };
+    if let Some(copied) = &copied {
+        gpu.record_copy((&read, 0), (copied, 0), read.size())?;
+    }
+    let read = copied.unwrap_or(read);
     for start in (0..bytes).step_by(PIECE) {
         let count = PIECE.min(bytes - start);
         let at = |block: &wgpu::Buffer, offset: usize| {
@@ -270,7 +325,7 @@ pub fn copy_bytes(gpu: &WgpuGpu, from: Binding<'_>, to: Binding<'_>, bytes: usiz
 /// # Errors
 /// The driver's failure.
 pub fn poison(gpu: &WgpuGpu, block: &wgpu::Buffer) -> Result<()> {
-    let pipeline = gpu.pipeline("poison", include_str!("poison.wgsl"), 1)?.pipeline;
+    let pipeline = gpu.pipeline("poison", include_str!("poison.wgsl"), &[Access::Write])?.pipeline;
     let window = gpu.target.max_binding / 1024 * 1024;
     for start in (0..block.size()).step_by(window as usize) {
         let size = window.min(block.size() - start);

@@ -4,11 +4,12 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use crate::base::system::THREADS_WAIT;
 use crate::base::{Error, Result};
 use crate::runtime::wgpu::gpu::{WgpuGpu, buffer, lock};
 use crate::runtime::wgpu::memory;
 use crate::runtime::wgpu::pipeline::Pipeline;
-use crate::runtime::wgpu::reports::{REPORT_BYTES, ReportSlot, SITES, WgpuReports};
+use crate::runtime::wgpu::reports::{REPORT_BYTES, ReportSlot, SITES, Snapshot, WgpuReports};
 use crate::runtime::wgpu::staging;
 use crate::runtime::wgpu::timestamps::{self, Timestamps};
 use crate::runtime::{Download, IndexSite, trace};
@@ -252,7 +253,7 @@ impl WgpuGpu {
             if many {
                 self.submit()?;
             }
-            if self.staging.is_full() {
+            if THREADS_WAIT && self.staging.is_full() {
                 self.submit()?;
                 self.wait()?;
             }
@@ -313,6 +314,12 @@ impl WgpuGpu {
                 state.open += 1;
                 return Ok(ReportSlot { reports, number: state.sites.len() as u32 - 1 });
             }
+            if !THREADS_WAIT {
+                // Nothing may wait for room: the launches from here on share words, and their error has no line.
+                state.sites[SITES - 1] = Some((std::thread::current().id(), None));
+                state.open += 1;
+                return Ok(ReportSlot { reports, number: SITES as u32 - 1 });
+            }
             drop(state);
             self.gather(reports)?;
         }
@@ -343,32 +350,35 @@ impl WgpuGpu {
             self.gather(reports)?;
         }
         reports.take()?;
-        // Copies start at multiples of 4 and have such sizes.
-        let first = |part: &Download<'_>| part.start as u64 / 4 * 4;
-        let bytes =
-            |part: &Download<'_>| ((part.start + part.out.len()) as u64).next_multiple_of(4) - first(part);
-        let all: u64 = to.iter().map(bytes).sum();
+        let all: u64 = to.iter().map(Download::padded).sum();
         if all == 0 {
             return Ok(());
         }
         let staging = memory::staging(self, all)?;
-        let mut at = 0;
-        for (block, part) in from.iter().zip(&*to).filter(|(_, part)| !part.out.is_empty()) {
-            self.record_copy((block, first(part)), (&staging, at), bytes(part))?;
-            at += bytes(part);
-        }
+        self.record_parts(from, to, (&staging, 0))?;
         self.submit()?;
         self.map(&staging, (0, all), wgpu::MapMode::Read, |range| {
-            let view = range.get_mapped_range()?;
-            let mut at = 0;
-            for part in to.iter_mut().filter(|part| !part.out.is_empty()) {
-                let start = at + part.start % 4;
-                part.out.copy_from_slice(&view[start..start + part.out.len()]);
-                at += bytes(part) as usize;
-            }
+            Download::fill(to, &range.get_mapped_range()?);
             Ok(())
         })?;
         memory::give_staging_back(self, staging);
+        Ok(())
+    }
+
+    /// Records copies of parts of blocks to one, behind each other.
+    ///
+    /// # Errors
+    /// That the device is lost.
+    pub(super) fn record_parts(
+        &self,
+        from: &[wgpu::Buffer],
+        parts: &[Download<'_>],
+        (to, mut at): (&wgpu::Buffer, u64),
+    ) -> Result<()> {
+        for (block, part) in from.iter().zip(parts).filter(|(_, part)| !part.out.is_empty()) {
+            self.record_copy((block, part.first()), (to, at), part.padded())?;
+            at += part.padded();
+        }
         Ok(())
     }
 
@@ -431,20 +441,24 @@ impl WgpuGpu {
     /// Moves the reports of finished launches to the host; their words are
     /// free again if nothing was launched meanwhile.
     fn gather(&self, reports: &WgpuReports) -> Result<()> {
-        let (count, open, freed) = {
-            let state = lock(&reports.state);
-            (state.sites.len(), state.open, state.freed)
-        };
-        if count == 0 {
+        let snapshot = reports.snapshot();
+        if snapshot.count == 0 {
             return Ok(());
         }
-        let mut words = vec![0u32; 4 * count];
-        self.show(&reports.status, 0, REPORT_BYTES * count as u64, &mut |bytes| {
+        let mut words = vec![0u32; 4 * snapshot.count];
+        self.show(&reports.status, 0, REPORT_BYTES * snapshot.count as u64, &mut |bytes| {
             bytemuck::cast_slice_mut::<u32, u8>(&mut words).copy_from_slice(bytes);
         })?;
+        self.settle(reports, &snapshot, &words);
+        Ok(())
+    }
+
+    /// Keeps what launches have reported for their threads.
+    pub(super) fn settle(&self, reports: &WgpuReports, snapshot: &Snapshot, words: &[u32]) {
+        let &Snapshot { count, open, freed } = snapshot;
         let mut state = lock(&reports.state);
         if state.freed != freed {
-            return Ok(());
+            return;
         }
         let mut any = false;
         for (number, report) in words.chunks_exact(4).enumerate().filter(|(_, report)| report[0] != 0) {
@@ -461,7 +475,6 @@ impl WgpuGpu {
                 recorder.encoder(&self.device).clear_buffer(&reports.status, 0, None);
             }
         }
-        Ok(())
     }
 
     fn bad_index(&self, site: Option<IndexSite>, report: &[u32]) -> Error {

@@ -35,6 +35,14 @@ pub(super) struct PendingReports {
     pub(super) freed: u64,
 }
 
+/// The launches that may have reported at some time.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub(super) count: usize,
+    pub(super) open: usize,
+    pub(super) freed: u64,
+}
+
 /// A launch's words, while it is being recorded.
 #[derive(Debug)]
 pub struct ReportSlot<'a> {
@@ -60,6 +68,12 @@ impl WgpuReports {
     /// Launches that may have reported, so far.
     pub(super) fn launches(&self) -> usize {
         lock(&self.state).sites.len()
+    }
+
+    /// The launches that may have reported by now.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let state = lock(&self.state);
+        Snapshot { count: state.sites.len(), open: state.open, freed: state.freed }
     }
 
     /// The first report of this thread's launches.

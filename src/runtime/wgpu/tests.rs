@@ -10,6 +10,7 @@ mod products;
 mod quotients;
 mod rows;
 mod scans;
+mod separate;
 mod sorts;
 mod uploads;
 
@@ -332,7 +333,10 @@ fn the_budget_refuses_and_leaves_the_rest_usable() {
 fn a_shader_that_does_not_compile_is_an_error_with_its_text() {
     let Some(backend) = device() else { return };
     let text = "// whole\n\n\n\n\nfn main( {";
-    let error = backend.gpu().pipeline("broken", text, 1).expect_err("no such syntax");
+    let error = backend
+        .gpu()
+        .pipeline("broken", text, &[super::pipeline::Access::Write])
+        .expect_err("no such syntax");
     let Error::Kernel { kernel, message, .. } = &error else { panic!("{error:?}") };
     assert_eq!(kernel, "broken");
     assert!(message.contains(text), "{message}");

@@ -2,10 +2,10 @@
 //! ([`crate::runtime::tune`]).
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::base::Result;
 use crate::base::config::config;
+use crate::base::system::Instant;
 use crate::kernel::{Kernel, Workload};
 use crate::render::{GpuTarget, TemplateChoice, wgsl};
 use crate::runtime::tune::{CANDIDATES, LAUNCHES, TrialBuffers, fastest, timed};

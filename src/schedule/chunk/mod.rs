@@ -190,8 +190,8 @@ impl ChunkSearch<'_> {
         parts.extend(schedule.chunks.iter().filter_map(|(&old, &part)| Some((now(old)?, part))));
         let (steps, refusals) = search(&graph, self.environment, self.params);
         debug_check(&graph, || check::check_steps(&graph, &steps));
-        let several = |device: Device| (self.environment.capabilities)(device).multi_output_in_place;
-        let memory = memory::plan(&graph, &steps, self.params, &several);
+        let in_place = |device: Device| (self.environment.capabilities)(device).in_place;
+        let memory = memory::plan(&graph, &steps, self.params, &in_place);
         debug_check(&graph, || check::check_memory(&graph, &steps, &memory, self.params));
         ScheduledGraph {
             steps,

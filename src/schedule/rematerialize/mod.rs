@@ -13,6 +13,7 @@ mod search;
 mod trace;
 
 use crate::base::Device;
+use crate::runtime::InPlace;
 use crate::schedule::memory::{self, MemoryPlan, Params};
 use crate::schedule::{ScheduledGraph, check, debug_check};
 
@@ -35,7 +36,7 @@ pub struct Fitted {
 pub fn fit(
     schedule: &ScheduledGraph,
     params: &Params<'_>,
-    multi_output_in_place: &dyn Fn(Device) -> bool,
+    in_place: &dyn Fn(Device) -> InPlace,
     device: Device,
     target: u64,
 ) -> Fitted {
@@ -48,7 +49,7 @@ pub fn fit(
         let trace = search::search(start.clone(), target.saturating_sub(overhead));
         let mut found = rebuild::rebuild(schedule, &trace);
         debug_check(&found.graph, || check::check_steps(&found.graph, &found.steps));
-        found.memory = memory::plan(&found.graph, &found.steps, params, multi_output_in_place);
+        found.memory = memory::plan(&found.graph, &found.steps, params, in_place);
         let ScheduledGraph { graph, steps, memory, .. } = &found;
         debug_check(graph, || check::check_memory(graph, steps, memory, params));
         let needed = planned_bytes(&found.memory, device);
