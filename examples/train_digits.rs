@@ -10,6 +10,7 @@
 
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Parser;
 use flate2::read::GzDecoder;
@@ -19,9 +20,10 @@ use kiln::dist::{self, Group};
 use kiln::nn::{Dropout, Layer, Linear, ModuleExt, Sequential};
 use kiln::optim::{AdamW, AdamWOpts, Cosine};
 use kiln::prelude::*;
+use kiln::progress::{Progress, Task, set_progress};
 use kiln::train::{
-    Accuracy, Checkpoints, ConfusionMatrix, CsvLog, EarlyStop, Ended, F1, JsonLog, Logger, Phase, Record,
-    Report, StopFlag, Summary, Trainer, TrainerOpts,
+    Accuracy, Checkpoints, ConfusionMatrix, CsvLog, EarlyStop, Ended, F1, JsonLog, Phase, Record, Report,
+    StopFlag, Summary, Trainer, TrainerOpts,
 };
 
 const PIXELS: usize = 64;
@@ -119,7 +121,7 @@ fn train(
         trainer = trainer.ranks(group, ())?;
     }
     if group.is_none_or(|group| group.rank() == 0) {
-        trainer = with_logs(trainer, arguments, steps)?;
+        trainer = with_logs(trainer, arguments)?;
     }
     if arguments.resume {
         trainer.resume()?;
@@ -130,14 +132,20 @@ fn train(
 fn with_logs<'a>(
     trainer: Trainer<'a, Sequential, Batch>,
     arguments: &Arguments,
-    steps: u64,
 ) -> kiln::Result<Trainer<'a, Sequential, Batch>> {
+    let bar = Bar::new();
+    set_progress(Some(bar.clone()));
     let path = |name: &str| arguments.folder.join(name);
     let trainer = trainer
         .log_to(CsvLog::open(path("log.csv"))?)
         .log_to(JsonLog::open(path("log.jsonl"))?)
         .log_to(Report::new(path("report.html")).title("handwritten digits"))
-        .log_to(Bar::new(steps));
+        .log_to(move |record: &Record| {
+            if record.phase == Phase::Validation {
+                bar.line(record);
+            }
+            Ok(())
+        });
     #[cfg(feature = "tensorboard")]
     let trainer = trainer.log_to(kiln::io::tensorboard::SummaryWriter::new(&arguments.folder)?);
     Ok(trainer)
@@ -157,34 +165,31 @@ fn forward(model: &Sequential, (images, labels): &Batch) -> (Tensor, Tensor, Ten
     (scores.cross_entropy(labels, Default::default()), scores, labels.clone())
 }
 
-/// Progress: a bar on a terminal, plain lines of the evaluations elsewhere.
+/// Lines of the evaluations, and on a terminal a bar for what takes long.
 struct Bar(Option<ProgressBar>);
 
 impl Bar {
-    fn new(steps: u64) -> Bar {
-        let style = ProgressStyle::with_template("{bar:40} step {pos}/{len}, {eta} left; {msg}");
-        let bar = style.map(|style| ProgressBar::new(steps).with_style(style)).ok();
-        Bar(bar.filter(|_| std::io::stderr().is_terminal()))
+    fn new() -> Arc<Bar> {
+        let style = ProgressStyle::with_template("{msg} {bar:40} {pos}/{len}, {eta} left");
+        let bar = style.map(|style| ProgressBar::new(0).with_style(style)).ok();
+        Arc::new(Bar(bar.filter(|_| std::io::stderr().is_terminal())))
+    }
+    fn line(&self, record: &Record) {
+        match &self.0 {
+            Some(bar) => bar.suspend(|| println!("{record}")),
+            None => println!("{record}"),
+        }
     }
 }
 
-impl Logger for Bar {
-    fn record(&mut self, record: &Record) -> kiln::Result<()> {
-        match &self.0 {
-            Some(bar) => {
-                bar.set_position(record.step);
-                bar.set_message(record.to_string());
-            }
-            None if record.phase == Phase::Validation => println!("{record}"),
-            None => {}
+impl Progress for Bar {
+    fn report(&self, task: Task, done: u64, total: u64) {
+        // What is small is over before it can be read.
+        if let Some(bar) = self.0.as_ref().filter(|_| total >= 50) {
+            bar.set_length(total);
+            bar.set_position(done);
+            bar.set_message(task.to_string());
         }
-        Ok(())
-    }
-    fn finish(&mut self, _summary: &Summary) -> kiln::Result<()> {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
-        Ok(())
     }
 }
 

@@ -76,6 +76,7 @@ pub mod unstable {
 }
 
 pub use base::error::{LiveTensor, OpError};
+pub use base::progress;
 pub use base::{
     DType, Device, DeviceKind, Dims, Direction, Element, Error, Float16Rounding, Precision, Result, Scalar,
     Shape, Span, StateProblem, WrongStep, float16_rounding, float32_matmul_precision, is_deterministic,

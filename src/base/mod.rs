@@ -16,6 +16,7 @@ mod op_name;
 pub mod optimization;
 mod precision;
 pub mod process;
+pub mod progress;
 pub mod region;
 pub mod scope;
 pub mod shape;

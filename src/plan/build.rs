@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use crate::base::progress::{self, Task};
 use crate::base::{Device, DeviceKind, Result, Shape, Span};
 use crate::ir::collect::{Collected, collect_body};
 use crate::ir::collective::{Channel, CollectiveKind};
@@ -189,6 +190,7 @@ impl Plan {
         let mut runs = Vec::with_capacity(steps.len());
         for step in steps {
             runs.push(run_of(context, &self.schedule, step)?);
+            progress::report(Task::Compile, runs.len(), steps.len());
         }
         let mut backends: Vec<(Device, Arc<dyn Backend>)> = Vec::new();
         for device in self.devices() {
@@ -243,7 +245,10 @@ pub(crate) fn build(
     graph.outputs.extend(wanted.fallbacks.iter().map(|fallback| fallback.before));
     lift(&mut graph, lifted);
     name_dataless(&mut graph, wanted.collected.leaves().len());
+    let operations = graph.nodes.len();
+    progress::report(Task::Plan, 0, operations);
     let plan = prepare(context, graph, wanted, template);
+    progress::report(Task::Plan, operations, operations);
     let counter =
         if plan.schedule.from_template { &context.counts.plans_resized } else { &context.counts.plans_built };
     add(counter, 1);

@@ -31,8 +31,6 @@ pub struct Checkpoints {
     keep: usize,
     pub(super) best: Option<String>,
     pub(super) best_value: Option<f64>,
-    /// The step of the last one.
-    saved: Option<u64>,
 }
 
 const ENDING: &str = ".safetensors";
@@ -41,7 +39,7 @@ impl Checkpoints {
     /// In a folder, which is made if need be: after every epoch, of which the last is kept.
     pub fn new(folder: impl Into<PathBuf>) -> Checkpoints {
         let folder = folder.into();
-        Checkpoints { folder, every: Every::Epochs(1), keep: 1, best: None, best_value: None, saved: None }
+        Checkpoints { folder, every: Every::Epochs(1), keep: 1, best: None, best_value: None }
     }
     /// How often.
     #[must_use]
@@ -133,10 +131,12 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
         let Ok(step) = u64::try_from(step.item::<i64>()?) else { return Ok(false) };
         let state = StateDict::open(checkpoints.path(step))?;
         self.load_state_dict(&state)?;
-        if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.saved = Some(step);
-        }
         Ok(true)
+    }
+
+    /// The metric of which the best model is kept.
+    pub(super) fn best_metric(&self) -> Option<&str> {
+        self.checkpoints.as_ref()?.best.as_deref()
     }
 
     pub(super) fn save_after_step(&mut self) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::base::progress::{self, Task};
 use crate::base::{DType, Error, Result, Span};
 use crate::data::Batch;
 use crate::dist::Reduce;
@@ -123,12 +124,22 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
             let loss = self.step(&mut *batches, count, span)?;
             self.position.step += 1;
             self.position.batch += count as u64;
+            self.show(source.batches());
             if let Some(ended) = self.after_step(&loss)? {
                 return Ok(Some(ended));
             }
         }
         drop(batches);
         self.after_epoch()
+    }
+
+    /// Tells whoever shows progress, of an epoch of so many batches.
+    fn show(&self, batches: usize) {
+        let in_epochs = self.opts.epochs.saturating_mul(batches.div_ceil(self.opts.accumulate) as u64);
+        let total = self.opts.steps.map_or(in_epochs, |steps| steps.min(in_epochs));
+        if self.model.rank() == 0 {
+            progress::report(Task::Train, self.position.step as usize, total as usize);
+        }
     }
 
     /// One step of the optimizer, on so many batches. The loss of the last of them.

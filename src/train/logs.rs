@@ -8,7 +8,9 @@ use crate::base::{Error, Result, Span};
 #[cfg(feature = "tensorboard")]
 use crate::io::tensorboard::SummaryWriter;
 use crate::profile::json::{Object, optional};
-use crate::train::record::{Logger, Record, Summary};
+#[cfg(feature = "tensorboard")]
+use crate::train::record::Summary;
+use crate::train::record::{Logger, Record};
 
 /// A file to which lines are added.
 #[derive(Debug)]

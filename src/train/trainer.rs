@@ -250,10 +250,7 @@ impl<'a, M: Module, B: Batch> Trainer<'a, M, B> {
         if self.opts.accumulate == 0 {
             return wrong("at least one batch a step".into(), "0".into());
         }
-        let mut watched: Vec<&str> = self.early_stop.iter().map(EarlyStop::metric).collect();
-        #[cfg(feature = "safetensors")]
-        watched.extend(self.checkpoints.iter().filter_map(|checkpoints| checkpoints.best.as_deref()));
-        for name in watched {
+        for name in self.early_stop.iter().map(EarlyStop::metric).chain(self.best_metric()) {
             if self.goal(name).is_none() {
                 let known = self.metrics.iter().map(|metric| metric.name()).chain(["loss"]);
                 let known: Vec<&str> = known.collect();

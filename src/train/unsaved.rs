@@ -5,6 +5,9 @@ use crate::train::metric::Scores;
 use crate::train::trainer::Trainer;
 
 impl<M, B> Trainer<'_, M, B> {
+    pub(super) fn best_metric(&self) -> Option<&str> {
+        None
+    }
     pub(super) fn save_after_step(&mut self) -> Result<()> {
         Ok(())
     }

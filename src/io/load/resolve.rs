@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::base::progress::{self, Task};
 use crate::base::{Error, Result, Shape, Span, StateProblem};
 use crate::io::item::{StateItem, TensorData};
 use crate::io::load::names::{Pattern, nearest};
@@ -268,6 +269,7 @@ fn made(
     let mut tensors = Vec::with_capacity(targets.len());
     let (mut batch, mut bytes) = (Vec::new(), 0);
     for (recipe, target) in recipes.iter().zip(targets) {
+        progress::report(Task::Load, tensors.len(), targets.len());
         let Some(recipe) = recipe else {
             tensors.push(None);
             continue;
@@ -288,6 +290,7 @@ fn made(
     }
     let rest: Vec<Arc<Node>> = batch;
     plan::realize(&rest, span)?;
+    progress::report(Task::Load, targets.len(), targets.len());
     Ok(tensors)
 }
 
