@@ -32,6 +32,7 @@ mod post;
 mod reduce;
 mod spawn;
 mod tcp;
+mod tensor_parallel;
 mod transport;
 mod worker;
 
@@ -43,6 +44,7 @@ pub use group::Group;
 pub use init::{Backend, InitOpts, init, init_with};
 pub use mesh::Mesh;
 pub use spawn::{SpawnOpts, spawn, spawn_with};
+pub use tensor_parallel::{ColumnParallel, RowParallel, VocabularyParallel};
 
 #[cfg(test)]
 mod tests;
