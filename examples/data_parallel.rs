@@ -51,11 +51,8 @@ fn train(arguments: &Arguments, devices: &[Device]) -> kiln::Result<f32> {
         loss.backward()?;
         if step == 0 {
             let plan = kiln::plan(&[&loss])?;
-            println!(
-                "a step on {devices:?}: {} kernels, {} copies",
-                plan.kernels.len(),
-                plan.transfers.len()
-            );
+            let (kernels, copies) = (plan.kernels.len(), plan.transfers.len());
+            println!("{} device(s): {kernels} kernels a step, {copies} copies between them", devices.len());
         }
         optimizer.step()?;
         last = loss.item()?;
