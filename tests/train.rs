@@ -11,8 +11,8 @@ use kiln::nn::{BatchNorm, Dropout, Layer, Linear, Module, ModuleExt, Sequential}
 use kiln::optim::{Adam, AdamOpts, Cosine, Optimizer, clip_grad_norm};
 use kiln::prelude::*;
 use kiln::train::{
-    Accuracy, BatchSource, Checkpoints, ConfusionMatrix, EarlyStop, Ended, Every, F1, Goal, Metric, Output,
-    Perplexity, Phase, Record, Report, StopFlag, Summary, Trainer, TrainerOpts,
+    Accuracy, BatchSource, Checkpoints, ConfusionMatrix, CsvLog, EarlyStop, Ended, Every, F1, Goal, JsonLog,
+    Metric, Output, Perplexity, Phase, Record, Report, StopFlag, Summary, Trainer, TrainerOpts,
 };
 use kiln::{Context, Result, manual_seed, with_context};
 
@@ -123,9 +123,12 @@ fn its_steps_are_those_of_a_loop_by_hand_and_wait_no_more() {
 
 #[test]
 fn a_run_that_is_stopped_and_resumed_is_the_one_that_is_not() {
-    for accumulate in [1, 2] {
+    for (accumulate, mixed) in [(1, None), (2, Some(DType::F16))] {
         let folder = folder("resumed");
-        let opts = TrainerOpts::default().epochs(4).log_every(3).accumulate(accumulate);
+        let mut opts = TrainerOpts::default().epochs(4).log_every(3).accumulate(accumulate).clip_norm(1.0);
+        opts.autocast = mixed;
+        // The scale grows, and overflows now and then.
+        opts.scaler = opts.scaler.clone().init_scale(2f64.powi(20)).growth_interval(3);
         let records = RefCell::new(Vec::new());
         let log = |record: &Record| {
             let numbers: Vec<u64> = record.scores.values.iter().map(|(_, value)| value.to_bits()).collect();
@@ -299,6 +302,8 @@ fn a_metric_that_gets_no_better_ends_it_and_the_best_model_is_kept() {
             .early_stop(EarlyStop::on("loss").patience(2).min_change(0.01))
             .checkpoints(Checkpoints::new(&folder).best("loss").keep(2))
             .log_to(Report::new(&report).title("early & <late>"))
+            .log_to(CsvLog::open(folder.join("logs/log.csv")).unwrap())
+            .log_to(JsonLog::open(folder.join("logs/log.jsonl")).unwrap())
             .log_to(|record: &Record| {
                 if record.phase == Phase::Validation {
                     validations.borrow_mut().push(record.scores.get("loss").unwrap());
@@ -317,7 +322,11 @@ fn a_metric_that_gets_no_better_ends_it_and_the_best_model_is_kept() {
         assert_eq!(found, least);
         let names: Vec<_> =
             std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(names.len(), 4, "two checkpoints, the best, the report: {names:?}");
+        assert_eq!(names.len(), 5, "two checkpoints, the best, the report, logs: {names:?}");
+        let lines = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap().lines().count() as u64;
+        // Each epoch has a record of the training with two numbers, and one of the evaluation with two.
+        assert_eq!(lines("logs/log.csv"), 1 + 4 * summary.epochs);
+        assert_eq!(lines("logs/log.jsonl"), 2 * summary.epochs);
         let page = std::fs::read_to_string(&report).unwrap();
         for part in
             ["<h1>early &amp; &lt;late&gt;</h1>", "class=\"matrix\"", "validation, step", "ended early"]
@@ -403,4 +412,23 @@ fn batches_and_models_are_prepared_and_calls_come_in_order() {
         drop(trainer);
         assert_eq!(calls.into_inner(), "mbsbsebsbse!");
     });
+}
+
+/// TensorBoard's own reader is tried in `tests/tensorboard`; here, that all numbers arrive.
+#[cfg(feature = "tensorboard")]
+#[test]
+fn records_are_curves_of_tensorboard() {
+    let folder = folder("tensorboard");
+    alone(|| {
+        let writer = kiln::io::tensorboard::SummaryWriter::new(&folder).unwrap();
+        let path = writer.path().to_path_buf();
+        let mut trainer =
+            trainer(TrainerOpts::default().epochs(2)).validate_on(loader(8)).metric(Accuracy).log_to(writer);
+        trainer.fit(&loader(16)).unwrap();
+        let bytes = std::fs::read(path).unwrap();
+        let count = |tag: &str| bytes.windows(tag.len()).filter(|at| *at == tag.as_bytes()).count();
+        let tags = ["loss/train", "lr/train", "loss/validation", "accuracy/validation"];
+        assert_eq!(tags.map(count), [2; 4]);
+    });
+    std::fs::remove_dir_all(folder).unwrap();
 }
