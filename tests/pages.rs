@@ -4,6 +4,7 @@
 //! `KILN_SCREENSHOTS` names a folder for pictures of the views.
 
 #[path = "pages/browser.rs"]
+#[allow(dead_code)] // pages that compute use more of it
 mod browser;
 
 use std::path::{Path, PathBuf};

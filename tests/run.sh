@@ -161,6 +161,20 @@ simulated_corpus() {
 cargo test --workspace --all-features --no-fail-fast
 KILN_CORPUS=tests/corpus-special cargo test --all-features --test corpus
 
+step "kiln in a page of a browser"
+# The corpus in small, a training run and the page itself, on the CPU device and on WebGPU.
+page="$PWD/target/web/tests" status=0
+if has_browser; then
+    bash examples/web/build.sh --tests "$page" || status=$?
+    case "$status" in
+    0) KILN_WEB="$page" cargo test --all-features --test web -- --nocapture ;;
+    3) echo "skipped: no compiler for wasm32-unknown-unknown, so kiln is not run in a page" ;;
+    *) exit "$status" ;;
+    esac
+else
+    echo "skipped: no browser, so kiln is not run in a page"
+fi
+
 step "TensorBoard reads what was written"
 # The reader is a Python wheel without TensorFlow; the test above left its files.
 reader="$PWD/target/tensorboard"

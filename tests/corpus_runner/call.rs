@@ -151,7 +151,12 @@ impl<'a> Call<'a> {
         if matches!(tensor.dtype(), DType::F64 | DType::F32 | DType::F16 | DType::BF16) {
             return Err(Stop::Inexpressible("integers are needed, given floats".into()));
         }
-        Ok(tensor.to_dtype(DType::I64).to_vec::<i64>()?)
+        match tensor.to_dtype(DType::I64).to_vec::<i64>() {
+            Err(Error::CannotBlock { .. }) => {
+                Err(Stop::Unsupported("values asked for where none may wait".into()))
+            }
+            known => Ok(known?),
+        }
     }
 
     /// Takes an argument that kiln knows in one form only.

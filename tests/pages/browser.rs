@@ -24,6 +24,11 @@ pub struct Browser {
 impl Browser {
     /// Opens one, in a light or dark theme; `None` where Chromium or its driver is not installed.
     pub fn open(dark: bool) -> Option<Browser> {
+        Browser::open_with(if dark { &["--blink-settings=preferredColorScheme=0"] } else { &[] })
+    }
+
+    /// Opens one with arguments of its own; `None` where Chromium or its driver is not installed.
+    pub fn open_with(own: &[&str]) -> Option<Browser> {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
             .stdout(Stdio::piped())
@@ -35,9 +40,7 @@ impl Browser {
         let mut browser = Browser { driver, _output: output, port, session: String::new() };
         let mut arguments =
             vec!["--headless=new", "--no-sandbox", "--window-size=1440,900", "--hide-scrollbars"];
-        if dark {
-            arguments.push("--blink-settings=preferredColorScheme=0");
-        }
+        arguments.extend(own);
         let options =
             json!({"goog:loggingPrefs": {"browser": "ALL"}, "goog:chromeOptions": {"args": arguments}});
         let wanted = json!({"capabilities": {"alwaysMatch": options}});
@@ -48,7 +51,17 @@ impl Browser {
 
     /// Opens a file.
     pub fn visit(&self, page: &Path) {
-        self.command("/url", &json!({"url": format!("file://{}", page.display())}));
+        self.visit_address(&format!("file://{}", page.display()));
+    }
+
+    /// Opens an address.
+    pub fn visit_address(&self, address: &str) {
+        self.command("/url", &json!({"url": address}));
+    }
+
+    /// Sets the size of the window.
+    pub fn resize(&self, width: u32, height: u32) {
+        self.command("/window/rect", &json!({"width": width, "height": height}));
     }
 
     /// What a script in the page returns.

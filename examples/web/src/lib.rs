@@ -1,0 +1,64 @@
+//! kiln in a page of a browser: what the page's script calls.
+
+#[cfg(feature = "corpus")]
+mod corpus;
+mod training;
+
+use kiln::prelude::*;
+use wasm_bindgen::JsError;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(js_namespace = console)]
+    fn error(text: &str);
+}
+
+/// Called when the page has loaded the library: a panic is told on the console.
+#[wasm_bindgen(start)]
+fn start() {
+    std::panic::set_hook(Box::new(|panic| error(&panic.to_string())));
+}
+
+type Result<T> = std::result::Result<T, JsError>;
+
+/// Opens a device: `cpu`, or `wgpu:0` for the browser's GPU.
+///
+/// # Errors
+/// There is none.
+#[wasm_bindgen]
+pub async fn open(device: String) -> Result<()> {
+    device.parse::<Device>()?.open_async().await?;
+    Ok(())
+}
+
+/// What an opened device is, a line for each fact: its name, a tab, and what it is.
+///
+/// # Errors
+/// It is not open.
+#[wasm_bindgen]
+pub fn facts(device: String) -> Result<String> {
+    let device: Device = device.parse()?;
+    let (properties, memory) = (device.properties()?, kiln::context().memory(device)?);
+    let types: Vec<String> = properties.dtypes.iter().map(DType::to_string).collect();
+    let facts = [
+        ("Device", device.to_string()),
+        ("Adapter", properties.name),
+        ("Through", properties.capability),
+        ("Driver", properties.driver),
+        ("Types", types.join(", ")),
+        ("Buffers of a kernel", format!("{} at most", properties.max_bindings)),
+        ("Memory", format!("{} bytes in use, {} at most so far", memory.allocated, memory.peak)),
+    ];
+    let told = facts.iter().filter(|(_, fact)| !fact.is_empty());
+    Ok(told.map(|(name, fact)| format!("{name}\t{fact}\n")).collect())
+}
+
+/// What a call that waits for a device says in a page.
+#[cfg(feature = "corpus")]
+#[wasm_bindgen]
+pub fn blocking(device: String) -> Result<String> {
+    let device: Device = device.parse()?;
+    let waited = Tensor::ones([2], device).sum(..).item::<f32>();
+    Ok(waited.map_or_else(|error| error.to_string(), |value| value.to_string()))
+}
