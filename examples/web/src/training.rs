@@ -117,7 +117,8 @@ impl Training {
         let (images, labels) = (&self.digits.images[PIXELS * TRAINING..], &self.digits.labels[TRAINING..]);
         let images = Tensor::from_slice(images, [labels.len(), PIXELS], self.device);
         let scores = self.model.forward(&images).to_vec_async::<f32>().await?;
-        let right = scores.chunks(10).zip(labels).filter(|(scores, label)| largest(scores) == **label as usize);
+        let right =
+            scores.chunks(10).zip(labels).filter(|(scores, label)| largest(scores) == **label as usize);
         Ok(right.count() as f64 / labels.len() as f64)
     }
 
