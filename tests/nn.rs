@@ -56,7 +56,7 @@ fn names_follow_the_fields() {
 #[test]
 fn a_shared_parameter_appears_once_and_gathers_both_gradients() {
     let first = Linear::without_bias(2, 2, ());
-    let second = Linear { weight: first.weight.clone(), bias: None };
+    let second = Linear::of(first.weight.clone(), None);
     let stack = Sequential::new().push(first).push(second);
     assert_eq!(names(&stack), ["0.weight"]);
     let weight = stack.parameters().remove(0);

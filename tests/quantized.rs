@@ -1,6 +1,9 @@
 //! Quantized weights: what they hold, how they are computed with on every device, and what they take.
 
-use kiln::nn::{Embedding, Layer, Linear, Lora, LoraOpts, ModuleExt, Param, QuantizeOpts, Sequential};
+use kiln::nn::{
+    Embedding, Layer, Linear, LoraOpts, ModuleExt, MultiheadAttention, Param, QuantizeOpts, Sequential,
+    add_lora, merge_lora,
+};
 use kiln::optim::{AdamW, AdamWOpts, Optimizer};
 use kiln::opts::Reduction;
 use kiln::prelude::*;
@@ -223,14 +226,15 @@ fn a_quantized_parameter_is_not_set() -> Result<()> {
 #[test]
 fn adapters_train_on_quantized_weights_and_merge() -> Result<()> {
     for device in devices() {
-        let base = Linear::new(32, 16, device);
-        base.weight.quantize(Quantization::Q4_0)?;
-        let layer = Lora::new(base, LoraOpts::default().rank(4));
+        let model = Sequential::new().push(Linear::new(32, 16, device));
+        model.quantize(Quantization::Q4_0, Default::default())?;
+        let trained = add_lora(&model, LoraOpts::default().rank(4), &["0"])?;
         let (x, goal) = (Tensor::randn([24, 32], device), Tensor::randn([24, 16], device));
         Tensor::cat(&[&x, &goal], 1).realize()?;
-        let frozen: Vec<f32> = layer.base_layer.weight.get().to_vec()?;
-        let loss = || layer.forward(&x).mse_loss(&goal, Reduction::Mean);
-        let mut optimizer = AdamW::new(layer.trained(), AdamWOpts::default().lr(0.02));
+        let weight = model.parameter("0.weight").expect("a weight");
+        let frozen: Vec<f32> = weight.get().to_vec()?;
+        let loss = || model.forward(&x).mse_loss(&goal, Reduction::Mean);
+        let mut optimizer = AdamW::new(trained, AdamWOpts::default().lr(0.02));
         let before = loss().item::<f32>()?;
         for _ in 0..20 {
             optimizer.zero_grad();
@@ -239,9 +243,41 @@ fn adapters_train_on_quantized_weights_and_merge() -> Result<()> {
         }
         let after = loss().item::<f32>()?;
         assert!(after < 0.9 * before, "{device}: {before} to {after}");
-        assert_eq!(layer.base_layer.weight.get().to_vec::<f32>()?, frozen, "{device}");
-        let difference = layer.merged()?.forward(&x) - layer.forward(&x);
-        assert!(difference.abs().max(..).item::<f32>()? < 1e-4, "{device}");
+        assert_eq!(weight.get().to_vec::<f32>()?, frozen, "{device}");
+        let adapted = model.forward(&x).realize()?.clone();
+        merge_lora(&model)?;
+        assert!((model.forward(&x) - adapted).abs().max(..).item::<f32>()? < 1e-4, "{device}");
+        assert_eq!(model.parameters().len(), 2);
+    }
+    Ok(())
+}
+
+#[test]
+fn adapters_find_the_layers_of_a_model_by_name() -> Result<()> {
+    let attention = MultiheadAttention::new(8, 2, Default::default(), ());
+    let x = Tensor::linspace(-1.0, 1.0, 3 * 8, ()).reshape([1, 3, 8]);
+    let before = attention.forward(&x).to_vec::<f32>()?;
+    let trained = add_lora(&attention, LoraOpts::default().rank(2), &["q_proj", "v_proj"])?;
+    // It does nothing yet, and nothing else is trained.
+    assert_eq!(attention.forward(&x).to_vec::<f32>()?, before);
+    let named = attention.named_parameters();
+    let of_adapters: Vec<&str> =
+        named.iter().filter(|(_, param)| param.requires_grad()).map(|(name, _)| name.as_str()).collect();
+    let expected =
+        ["q_proj.lora_A.weight", "q_proj.lora_B.weight", "v_proj.lora_A.weight", "v_proj.lora_B.weight"];
+    assert_eq!(of_adapters, expected);
+    trained[1].set(&Tensor::ones([8, 2], ()))?;
+    assert_ne!(attention.forward(&x).to_vec::<f32>()?, before);
+
+    // A target that is not there, the end of a word, a rank of 0: nothing changes.
+    for (opts, target) in [
+        (LoraOpts::default(), "gate"),
+        (LoraOpts::default(), "proj"),
+        (LoraOpts::default().rank(0), "k_proj"),
+    ] {
+        let error = add_lora(&attention, opts, &["k_proj", target]).expect_err(target);
+        assert!(error.to_string().contains("quantized.rs"), "{error}");
+        assert_eq!(attention.parameters().len(), named.len());
     }
     Ok(())
 }

@@ -101,9 +101,9 @@ impl MultiheadAttention {
         let zeros = |there: bool, outputs| there.then(|| Param::new(Tensor::zeros([outputs], place)));
         // One matrix of queries, keys and values, after Glorot and Bengio.
         let bound = init::xavier_bound(narrow.saturating_mul(2).saturating_add(wide), width);
-        let inward = |outputs| Linear {
-            weight: Param::new(Tensor::uniform(-bound, bound, [outputs, width], place)),
-            bias: zeros(opts.bias, outputs),
+        let inward = |outputs| {
+            let weight = Tensor::uniform(-bound, bound, [outputs, width], place);
+            Linear::of(Param::new(weight), zeros(opts.bias, outputs))
         };
         let norm = || opts.qk_norm.map(|eps| RMSNorm::new([each], place).eps(eps));
         let out_bias = zeros(opts.out_bias.unwrap_or(opts.bias), width);

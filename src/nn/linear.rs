@@ -1,9 +1,12 @@
 //! Affine maps.
 
+use std::fmt;
+
 use crate::base::Span;
 use crate::module;
 use crate::nn::init;
-use crate::nn::module::Layer;
+use crate::nn::lora::AdapterSlot;
+use crate::nn::module::{Layer, Module, ModuleExt, Part, Visitor};
 use crate::nn::param::Param;
 use crate::tensor::{Place, Tensor};
 
@@ -14,10 +17,43 @@ pub struct Linear {
     pub weight: Param,
     /// `[out]`.
     pub bias: Option<Param>,
+    pub(super) adapter: AdapterSlot,
 }
-module!(Linear { weight, bias });
+
+impl Module for Linear {
+    fn visit(&self, visitor: &mut dyn Visitor) {
+        self.weight.visit_as("weight", visitor);
+        self.bias.visit_as("bias", visitor);
+        if let Some(adapter) = self.adapter.get() {
+            adapter.visit(visitor);
+        }
+    }
+    fn as_linear(&self) -> Option<&Linear> {
+        Some(self)
+    }
+}
+
+impl fmt::Display for Linear {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.tree().fmt(f)
+    }
+}
 
 impl Linear {
+    /// Of parameters that are there: `[out, in]` and `[out]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::nn::{Layer, Linear, Param};
+    /// use kiln::prelude::*;
+    /// let layer = Linear::of(Param::new(Tensor::from([[1.0f32, 2.0]])), None);
+    /// assert_eq!(layer.forward(&Tensor::from([[3.0f32, 4.0]])).to_vec::<f32>()?, [11.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    pub fn of(weight: Param, bias: Option<Param>) -> Linear {
+        Linear { weight, bias, adapter: AdapterSlot::default() }
+    }
+
     /// With a bias; both uniform within `1 / sqrt(in)`, as in PyTorch.
     #[track_caller]
     pub fn new(inputs: usize, outputs: usize, place: impl Into<Place>) -> Linear {
@@ -38,7 +74,7 @@ impl Linear {
     #[track_caller]
     pub fn without_bias(inputs: usize, outputs: usize, place: impl Into<Place>) -> Linear {
         let weight = Param::new(init::fan_in_uniform([outputs, inputs], inputs, place.into()));
-        Linear { weight, bias: None }
+        Linear::of(weight, None)
     }
 }
 
@@ -51,7 +87,11 @@ impl Layer for Linear {
         {
             return Tensor::invalid(error);
         }
-        x.linear(&self.weight.get(), self.bias.as_ref().map(Param::get).as_ref())
+        let base = x.linear(&self.weight.get(), self.bias.as_ref().map(Param::get).as_ref());
+        match self.adapter.get() {
+            Some(adapter) => adapter.beside(&base, x),
+            None => base,
+        }
     }
 }
 

@@ -1,19 +1,21 @@
-//! Low-rank adapters: few trained numbers beside a frozen layer.
+//! Low-rank adapters: few trained numbers beside frozen weights.
 
-use crate::base::{Result, Span};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::base::{Error, Result, Span};
 use crate::io::StateDict;
-use crate::module;
 use crate::nn::dropout::Dropout;
+use crate::nn::init;
 use crate::nn::linear::Linear;
-use crate::nn::module::{Layer, Module, ModuleExt};
-use crate::nn::param::Param;
+use crate::nn::module::{Layer, Module, ModuleExt, Part, Visitor};
+use crate::nn::param::{Buffer, Param, Training};
 use crate::tensor::Tensor;
 use crate::tensor::options::options;
 
 options! {
-    /// Options of [`Lora`].
+    /// Options of adapters ([`add_lora`]).
     LoraOpts {
-        /// The rank: rows of the first matrix, columns of the second.
+        /// The rank: rows of the first matrix, columns of the second; at least 1.
         rank: usize = 8;
         /// What the adapter's result is multiplied by, times the rank.
         alpha: f64 = 16.0;
@@ -22,108 +24,199 @@ options! {
     }
 }
 
-/// A frozen [`Linear`] and a trained adapter beside it: `base(x) + alpha / rank * B(A(x))`, where `A` is
-/// `[rank, in]` and `B` `[out, rank]`, zeros at first (Hu et al., "LoRA: Low-Rank Adaptation of Large Language
-/// Models", 2021).
-///
-/// The base may be quantized: gradients flow through its packed weight, so a model trains in little more than
-/// the memory that its packed weights take. Its parts are named as PEFT names them.
-///
-/// # Examples
-/// ```
-/// use kiln::nn::{Layer, Linear, Lora, LoraOpts, ModuleExt};
-/// use kiln::optim::{AdamW, AdamWOpts, Optimizer};
-/// use kiln::prelude::*;
-/// use kiln::Quantization;
-/// let base = Linear::new(64, 32, ());
-/// base.weight.quantize(Quantization::Q4_0)?;
-/// let layer = Lora::new(base, LoraOpts::default().rank(4));
-/// let mut optimizer = AdamW::new(layer.trained(), AdamWOpts::default());
-/// let x = Tensor::randn([8, 64], ());
-/// let before = layer.forward(&x).square().mean(..).item::<f32>()?;
-/// for _ in 0..3 {
-///     optimizer.zero_grad();
-///     layer.forward(&x).square().mean(..).backward()?;
-///     optimizer.step()?;
-/// }
-/// assert!(layer.forward(&x).square().mean(..).item::<f32>()? < before);
-/// # Ok::<(), kiln::Error>(())
-/// ```
+/// What a [`Linear`] adds to its result: `alpha / rank * B(A(x))`.
 #[derive(Debug)]
-#[expect(non_snake_case, reason = "the names are PEFT's")]
-pub struct Lora {
-    /// What is adapted; frozen.
-    pub base_layer: Linear,
-    /// `A`, to the rank.
-    pub lora_A: Linear,
-    /// `B`, from the rank.
-    pub lora_B: Linear,
+pub(super) struct Adapter {
+    /// `A`, `[rank, in]`.
+    a: Param,
+    /// `B`, `[out, rank]`; zeros at first, so that the adapter does nothing yet.
+    b: Param,
     dropout: Dropout,
     scale: f64,
 }
-module!(Lora { base_layer, lora_A, lora_B, dropout; skip scale });
 
-impl Lora {
-    /// Freezes a layer and puts an adapter that does nothing yet beside it, in `F32` on the layer's device.
+impl Adapter {
+    /// One for a weight `[out, in]`.
     #[track_caller]
-    pub fn new(base: Linear, opts: LoraOpts) -> Lora {
-        let _line = Span::caller().enter();
-        base.parameters().iter().for_each(|param| param.set_requires_grad(false));
-        let (shape, device) = (base.weight.shape(), base.weight.device());
+    fn of(weight: &Param, opts: &LoraOpts) -> Adapter {
+        let (shape, device) = (weight.shape(), weight.device());
         let (inputs, outputs) = (shape.get(1).copied().unwrap_or(0), shape.first().copied().unwrap_or(0));
-        let up = Linear::without_bias(opts.rank, outputs, device);
-        // Parameters take what is of their shape, type and device.
-        let _ = up.weight.set(&Tensor::zeros([outputs, opts.rank], device));
-        Lora {
-            base_layer: base,
-            lora_A: Linear::without_bias(inputs, opts.rank, device),
-            lora_B: up,
+        Adapter {
+            a: Param::new(init::fan_in_uniform([opts.rank, inputs], inputs, device)),
+            b: Param::new(Tensor::zeros([outputs, opts.rank], device)),
             dropout: Dropout::new(opts.dropout),
-            scale: opts.alpha / opts.rank.max(1) as f64,
+            scale: opts.alpha / opts.rank as f64,
         }
     }
 
-    /// The parameters that are trained.
-    pub fn trained(&self) -> Vec<Param> {
-        vec![self.lora_A.weight.clone(), self.lora_B.weight.clone()]
+    /// The weight with what the adapter changes it by.
+    fn merged(&self, weight: &Param) -> Tensor {
+        let weight = weight.get().detach();
+        let change = self.b.get().matmul(&self.a.get()).detach() * self.scale;
+        (weight.float() + change).to_dtype(weight.dtype())
     }
 
-    /// The layer with the adapter added to its weight, which is an ordinary one then, in memory.
-    ///
-    /// # Errors
-    /// What computing it says. The adapter stays as it is.
-    ///
-    /// # Examples
-    /// ```
-    /// use kiln::nn::{Layer, Linear, Lora, LoraOpts};
-    /// use kiln::prelude::*;
-    /// let layer = Lora::new(Linear::new(8, 4, ()), LoraOpts::default());
-    /// layer.lora_B.weight.set(&Tensor::randn([4, 8], ()))?;
-    /// let x = Tensor::randn([2, 8], ());
-    /// let merged = layer.merged()?;
-    /// assert!((merged.forward(&x) - layer.forward(&x)).abs().max(..).item::<f32>()? < 1e-4);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
+    /// The result `base` of a layer for `x`, and what the adapter adds to it.
     #[track_caller]
-    pub fn merged(&self) -> Result<Linear> {
-        let _line = Span::caller().enter();
-        let base = self.base_layer.weight.get().detach();
-        let change = self.lora_B.weight.get().matmul(&self.lora_A.weight.get()).detach() * self.scale;
-        let weight = (base.float() + change).to_dtype(base.dtype());
-        let weight = Param::new(weight.realize()?.clone());
-        let bias = self.base_layer.bias.as_ref().map(|bias| Param::new(bias.get()));
-        Ok(Linear { weight, bias })
+    pub(super) fn beside(&self, base: &Tensor, x: &Tensor) -> Tensor {
+        let x = self.dropout.forward(&x.to_dtype(self.a.dtype()));
+        let change = x.linear(&self.a.get(), None).linear(&self.b.get(), None) * self.scale;
+        base + change.to_dtype(base.dtype())
+    }
+
+    /// Shows its parts by PEFT's names.
+    pub(super) fn visit(&self, visitor: &mut dyn Visitor) {
+        visitor.param("lora_A.weight", &self.a);
+        visitor.param("lora_B.weight", &self.b);
+        self.dropout.visit_as("lora_dropout", visitor);
     }
 }
 
-impl Layer for Lora {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Tensor {
-        let narrow = self.lora_A.forward(&self.dropout.forward(&x.to_dtype(self.lora_A.weight.dtype())));
-        let change = self.lora_B.forward(&narrow) * self.scale;
-        let base = self.base_layer.forward(x);
-        let dtype = base.dtype();
-        base + change.to_dtype(dtype)
+/// Where a [`Linear`] keeps its adapter.
+#[derive(Debug, Default)]
+pub(super) struct AdapterSlot(RwLock<Option<Arc<Adapter>>>);
+
+impl AdapterSlot {
+    pub(super) fn get(&self) -> Option<Arc<Adapter>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn put(&self, adapter: Option<Adapter>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = adapter.map(Arc::new);
+    }
+}
+
+/// Freezes a model and puts a trained adapter that does nothing yet beside every [`Linear`] among
+/// `targets`, in `F32` on its device: `y = W x + alpha / rank * B A x` with `A` of `[rank, in]` and `B` of
+/// `[out, rank]` (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021). Gives the
+/// parameters to train.
+///
+/// A target is a layer's name or the end of one: `q_proj` is that of all layers. The weights may be
+/// quantized: gradients flow through packed ones, so a model trains in little more than the memory that
+/// they take. An adapter that is there already is replaced. PEFT: `get_peft_model`.
+///
+/// # Errors
+/// A target that no `Linear` has; a rank of 0; the error recorded in a weight. The model is then as it was.
+///
+/// # Examples
+/// ```
+/// use kiln::nn::{Layer, Linear, LoraOpts, ModuleExt, Sequential, add_lora, merge_lora};
+/// use kiln::optim::{AdamW, AdamWOpts, Optimizer};
+/// use kiln::prelude::*;
+/// use kiln::Quantization;
+/// let model = Sequential::new().push(Linear::new(64, 32, ())).push(Linear::new(32, 32, ()));
+/// model.quantize(Quantization::Q4_0, Default::default())?;
+/// let trained = add_lora(&model, LoraOpts::default().rank(4), &["0", "1"])?;
+/// assert_eq!(trained.len(), 4);
+/// let mut optimizer = AdamW::new(trained, AdamWOpts::default());
+/// let x = Tensor::randn([8, 64], ());
+/// let before = model.forward(&x).square().mean(..).item::<f32>()?;
+/// for _ in 0..3 {
+///     optimizer.zero_grad();
+///     model.forward(&x).square().mean(..).backward()?;
+///     optimizer.step()?;
+/// }
+/// assert!(model.forward(&x).square().mean(..).item::<f32>()? < before);
+/// # Ok::<(), kiln::Error>(())
+/// ```
+#[track_caller]
+pub fn add_lora<M: Module + ?Sized>(model: &M, opts: LoraOpts, targets: &[&str]) -> Result<Vec<Param>> {
+    let span = Span::caller();
+    let wrong =
+        |expected: String, found: String| Err(Error::Argument { call: "add_lora", expected, found, span });
+    if opts.rank == 0 {
+        return wrong("a rank of at least 1".into(), "0".into());
+    }
+    let _line = span.enter();
+    let (mut met, mut checked) = (vec![false; targets.len()], Ok(()));
+    each_linear(model, &mut |name, linear| {
+        for (met, _) in met.iter_mut().zip(targets).filter(|(_, target)| is_named(name, target)) {
+            *met = true;
+            checked = checked.clone().and(linear.weight.get().check());
+        }
+    });
+    if let Some((_, target)) = met.iter().zip(targets).find(|(met, _)| !**met) {
+        return wrong("the name of a `Linear`, or its end".into(), format!("{target:?}"));
+    }
+    checked?;
+    model.parameters().iter().for_each(|param| param.set_requires_grad(false));
+    let mut trained = Vec::new();
+    each_linear(model, &mut |name, linear| {
+        if targets.iter().any(|target| is_named(name, target)) {
+            let adapter = Adapter::of(&linear.weight, &opts);
+            trained.extend([adapter.a.clone(), adapter.b.clone()]);
+            linear.adapter.put(Some(adapter));
+        }
+    });
+    Ok(trained)
+}
+
+/// Adds the adapters of a model to its weights, which are ordinary ones then, in memory, and removes them.
+///
+/// # Errors
+/// What computing a weight says. The model is then as it was.
+///
+/// # Examples
+/// ```
+/// use kiln::nn::{Layer, Linear, ModuleExt, Sequential, add_lora, merge_lora};
+/// use kiln::prelude::*;
+/// let model = Sequential::new().push(Linear::new(8, 4, ()));
+/// let trained = add_lora(&model, Default::default(), &["0"])?;
+/// trained[1].set(&Tensor::randn([4, 8], ()))?;
+/// let x = Tensor::randn([2, 8], ());
+/// let adapted = model.forward(&x).realize()?.clone();
+/// merge_lora(&model)?;
+/// assert_eq!(model.parameters().len(), 2);
+/// assert!((model.forward(&x) - adapted).abs().max(..).item::<f32>()? < 1e-4);
+/// # Ok::<(), kiln::Error>(())
+/// ```
+#[track_caller]
+pub fn merge_lora<M: Module + ?Sized>(model: &M) -> Result<()> {
+    let span = Span::caller();
+    let _line = span.enter();
+    let mut sums = Vec::new();
+    each_linear(model, &mut |_, linear| {
+        sums.extend(linear.adapter.get().map(|it| it.merged(&linear.weight)))
+    });
+    crate::realize(&sums.iter().collect::<Vec<_>>())?;
+    let (mut sums, mut put) = (sums.into_iter(), Ok(()));
+    each_linear(model, &mut |_, linear| {
+        if linear.adapter.get().is_some()
+            && let Some(sum) = sums.next()
+        {
+            put = put.clone().and(linear.weight.replace(&sum, span));
+            linear.adapter.put(None);
+        }
+    });
+    put
+}
+
+/// Whether a layer's name is the target, or ends in it.
+fn is_named(name: &str, target: &str) -> bool {
+    name.strip_suffix(target).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+}
+
+/// Calls `look` with each [`Linear`] of a model and its full name, in order.
+fn each_linear<M: Module + ?Sized>(model: &M, look: &mut dyn FnMut(&str, &Linear)) {
+    model.visit(&mut LinearVisitor { prefix: String::new(), look });
+}
+
+struct LinearVisitor<'a> {
+    /// The names before, with a dot after each.
+    prefix: String,
+    look: &'a mut dyn FnMut(&str, &Linear),
+}
+
+impl Visitor for LinearVisitor<'_> {
+    fn param(&mut self, _name: &str, _param: &Param) {}
+    fn buffer(&mut self, _name: &str, _buffer: &Buffer) {}
+    fn training(&mut self, _training: &Training) {}
+    fn child(&mut self, name: &str, module: &dyn Module) {
+        let name = format!("{}{name}", self.prefix);
+        match module.as_linear() {
+            Some(linear) => (self.look)(&name, linear),
+            None => module.visit(&mut LinearVisitor { prefix: name + ".", look: self.look }),
+        }
     }
 }
 
@@ -139,14 +232,18 @@ const PEFT_PREFIX: &str = "base_model.model";
 ///
 /// # Examples
 /// ```
-/// use kiln::nn::{Linear, Lora, LoraOpts, ModuleExt, Sequential, adapter_state};
-/// use kiln::LoadOpts;
-/// let model = || Sequential::new().push(Lora::new(Linear::new(4, 2, ()), LoraOpts::default()));
-/// let file = adapter_state(&model())?;
+/// use kiln::nn::{Linear, ModuleExt, Sequential, adapter_state, add_lora};
+/// use kiln::{LoadOpts, Result};
+/// let model = || -> Result<Sequential> {
+///     let model = Sequential::new().push(Linear::new(4, 2, ()));
+///     add_lora(&model, Default::default(), &["0"])?;
+///     Ok(model)
+/// };
+/// let file = adapter_state(&model()?)?;
 /// let names: Vec<&str> = file.iter().map(|(name, _)| name).collect();
 /// assert_eq!(names, ["base_model.model.0.lora_A.weight", "base_model.model.0.lora_B.weight"]);
 /// let opts = LoadOpts::default().strip_prefix("base_model.model").strict(false);
-/// assert_eq!(model().load_state_dict_with(&file, opts)?.loaded.len(), 2);
+/// assert_eq!(model()?.load_state_dict_with(&file, opts)?.loaded.len(), 2);
 /// # Ok::<(), kiln::Error>(())
 /// ```
 pub fn adapter_state<M: Module + ?Sized>(model: &M) -> Result<StateDict> {

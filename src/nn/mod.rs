@@ -42,7 +42,7 @@ pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTra
 pub use dropout::Dropout;
 pub use generate::{GenerateOpts, StopText, Tokens, generate};
 pub use linear::{Bilinear, Embedding, Linear};
-pub use lora::{Lora, LoraOpts, adapter_state};
+pub use lora::{LoraOpts, adapter_state, add_lora, merge_lora};
 pub use module::{Found, Layer, Module, ModuleExt, Part, Visitor};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm};
 pub use param::{Buffer, Param, Training};

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::base::{DType, Device, Error, OpError, Result, Span};
 use crate::io::{LoadOpts, LoadReport, Source, StateDict};
 use crate::nn::cells::{TensorCell, cells, load_into};
+use crate::nn::linear::Linear;
 use crate::nn::param::{Buffer, Param, Training};
 use crate::nn::quantize::{QuantizeOpts, QuantizeReport, quantize};
 use crate::nn::tree::{Tree, tree};
@@ -72,6 +73,10 @@ pub trait Module {
     /// The name of its type.
     fn kind(&self) -> &'static str {
         std::any::type_name::<Self>()
+    }
+    /// Itself, if it is a [`Linear`]: what can be done with those alone finds them by it.
+    fn as_linear(&self) -> Option<&Linear> {
+        None
     }
 }
 

@@ -41,9 +41,9 @@ macro_rules! reductions {
 reductions! {
     /// The sum over axes, which disappear: `[2, 3]` along 1 gives `[2]`.
     ///
-    /// Integers and truth values are summed as `I64`. Floats are summed in short blocks and the blocks in a second
-    /// level, so that the error hardly grows with their number (Higham, "The accuracy of floating point summation",
-    /// 1993). Invalid for an axis out of range or named twice.
+    /// Integers and truth values are summed as `I64`. Floats are summed in short blocks and the blocks in a
+    /// second level, so that the error hardly grows with their number (Higham, "The accuracy of floating
+    /// point summation", 1993). Invalid for an axis out of range or named twice.
     ///
     /// # Examples
     /// ```

@@ -2,7 +2,7 @@
 
 use kiln::nn::{Embedding, KvCache, Layer, Linear, MultiheadAttention, RMSNorm};
 use kiln::tensor::{Place, Tensor};
-use kiln::{LoadOpts, Span};
+use kiln::{LoadOpts, Span, StateDict};
 
 use crate::activation::Activation;
 use crate::config::Config;
@@ -125,10 +125,44 @@ impl Llama {
     pub fn load_opts() -> LoadOpts {
         // Old files have tables that are computed.
         LoadOpts::default()
+            .strip_prefix("base_model.model")
             .strip_prefix("language_model")
             .strip_prefix("model")
             .rename("layers.{}.self_attn.o_proj", "layers.{}.self_attn.out_proj")
             .ignore("layers.{}.self_attn.rotary_emb")
+    }
+
+    /// The adapters ([`add_lora`](kiln::nn::add_lora)) by the names that PEFT gives them beside the model of
+    /// `transformers`. [`Llama::load_opts`], not strict, reads them.
+    ///
+    /// # Errors
+    /// The error recorded in one of them.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::nn::{LoraOpts, ModuleExt, add_lora};
+    /// use kiln_models::{Config, Llama};
+    /// let config = Config::parse("config.json", r#"{
+    ///     "model_type": "llama", "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24,
+    ///     "num_hidden_layers": 1, "num_attention_heads": 4
+    /// }"#)?;
+    /// let model = Llama::new(&config, ())?;
+    /// add_lora(&model, LoraOpts::default(), &["out_proj"])?;
+    /// let file = model.adapter_state()?;
+    /// let name = "base_model.model.model.layers.0.self_attn.o_proj.lora_A.weight";
+    /// assert_eq!(file.iter().next().map(|(name, _)| name), Some(name));
+    /// let report = model.load_state_dict_with(&file, Llama::load_opts().strict(false))?;
+    /// assert_eq!(report.loaded.len(), 2);
+    /// # Ok::<(), kiln_models::Error>(())
+    /// ```
+    pub fn adapter_state(&self) -> Result<StateDict> {
+        let own = kiln::nn::adapter_state(self)?;
+        let mut published = StateDict::new();
+        for (name, tensor) in own.part("base_model.model").iter() {
+            let name = name.replace(".out_proj.", ".o_proj.");
+            published.insert(format!("base_model.model.model.{name}"), tensor)?;
+        }
+        Ok(published)
     }
 
     /// Empty caches, one a layer, for `batch` sequences of up to `capacity` positions each.
