@@ -432,3 +432,53 @@ fn records_are_curves_of_tensorboard() {
     });
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn ranks_save_one_state_together_or_leave_the_old_one() {
+    let folder = folder("parts");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("model.safetensors");
+    let save = |ranks: usize, value: f32, fails: bool| {
+        let opts = SpawnOpts::default().timeout(Duration::from_secs(60));
+        alone(|| {
+            dist::spawn_with(ranks, opts, |group| {
+                let mut state = kiln::StateDict::new();
+                // Each has its own part; that of the last rank is empty.
+                if group.rank() + 1 < ranks {
+                    let rank = group.rank() * usize::from(!fails);
+                    state.insert(
+                        format!("part.{rank}"),
+                        &Tensor::full([3], value + group.rank() as f32, ()),
+                    )?;
+                }
+                group.save_sharded(&state, &path)
+            })
+        })
+    };
+    let read = || {
+        let state = kiln::StateDict::open(folder.join("model.safetensors.index.json")).unwrap();
+        let first = |(_, x): (&str, &Tensor)| x.to_vec::<f32>().unwrap()[0];
+        state.iter().map(first).collect::<Vec<f32>>()
+    };
+    let files = || std::fs::read_dir(&folder).unwrap().count();
+    save(4, 1.0, false).unwrap();
+    assert_eq!(read(), [1.0, 2.0, 3.0]);
+    save(3, 10.0, false).unwrap();
+    assert_eq!(read(), [10.0, 11.0]);
+    let before = files();
+    // Two ranks have one name.
+    let error = save(3, 20.0, true).unwrap_err().to_string();
+    assert!(error.contains("part.0 on two ranks"), "{error}");
+    assert_eq!((read(), files()), (vec![10.0, 11.0], before), "the old state");
+    // A folder that is not there, which rank 0 finds first and tells the others.
+    let nowhere = folder.join("nowhere/model.safetensors");
+    let found = alone(|| {
+        dist::spawn(2, |group| {
+            let error = group.save_sharded(&kiln::StateDict::new(), &nowhere).unwrap_err();
+            Ok(error.to_string())
+        })
+    });
+    let found = found.unwrap();
+    assert!(found[1].contains("rank 0 could not save") && found[1].contains("tests/train.rs"), "{found:?}");
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -30,9 +30,12 @@ mod mpi;
 mod operations;
 mod post;
 mod reduce;
+#[cfg(feature = "safetensors")]
+mod save;
 mod spawn;
 mod tcp;
 mod tensor_parallel;
+mod texts;
 mod transport;
 mod worker;
 

@@ -68,15 +68,14 @@ impl Generation {
     /// # Errors
     /// Those of the file system.
     pub fn write(&mut self, number: usize, count: usize, parts: &[Cow<'_, [u8]>]) -> io::Result<String> {
-        let name =
-            format!("{}-{:016x}-{number:05}-of-{count:05}.safetensors", self.stem, self.index.number());
-        let path = self.path.with_file_name(&name);
-        let mut file = temporary::create_new(&path, self.permissions.as_ref())?;
-        self.shards.0.push(path);
-        parts.iter().try_for_each(|part| file.write_all(part))?;
-        temporary::restore(&file, self.permissions.as_ref())?;
-        file.sync_all()?;
-        Ok(name)
+        let path = self.path.with_file_name(shard_name(&self.stem, self.index.number(), number, count));
+        self.shards.0.push(path.clone());
+        write_shard(&path, self.permissions.as_ref(), parts)
+    }
+
+    /// The number in the names of its files.
+    pub fn number(&self) -> u64 {
+        self.index.number()
     }
 
     /// Puts the index in place, and removes what nothing leads to any more.
@@ -99,6 +98,27 @@ impl Generation {
         temporary::sweep(self.target.folder());
         Ok(())
     }
+}
+
+/// The name of shard `number` of `count`, of the save of a number.
+pub fn shard_name(stem: &str, save: u64, number: usize, count: usize) -> String {
+    format!("{stem}-{save:016x}-{number:05}-of-{count:05}.safetensors")
+}
+
+/// Writes a shard, and gives its name.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write_shard(
+    path: &Path,
+    permissions: Option<&Permissions>,
+    parts: &[Cow<'_, [u8]>],
+) -> io::Result<String> {
+    let mut file = temporary::create_new(path, permissions)?;
+    parts.iter().try_for_each(|part| file.write_all(part))?;
+    temporary::restore(&file, permissions)?;
+    file.sync_all()?;
+    Ok(path.file_name().and_then(OsStr::to_str).unwrap_or_default().into())
 }
 
 /// The files that an index leads to.

@@ -64,6 +64,8 @@ mod npy;
 mod placed;
 mod raw;
 #[cfg(feature = "safetensors")]
+mod shard_set;
+#[cfg(feature = "safetensors")]
 mod shards;
 mod state_dict;
 #[cfg(feature = "tensorboard")]
@@ -77,6 +79,8 @@ pub use hub::hub_file;
 pub use load::{Conversion, LoadOpts, LoadReport};
 pub(crate) use load::{Loaded, Pattern, Source, load};
 pub use raw::RawTensor;
+#[cfg(feature = "safetensors")]
+pub(crate) use shard_set::{SEPARATOR, ShardSet};
 #[cfg(feature = "safetensors")]
 pub(crate) use shards::read;
 pub(crate) use state_dict::ExpectedTensor;

@@ -81,7 +81,7 @@ impl StateDict {
     /// # Errors
     /// What computing the tensors says, a tensor without data, and more bytes
     /// than a file can have.
-    fn items(&self, path: &Path, span: Span) -> Result<(Vec<StateItem<'_>>, usize)> {
+    pub(super) fn items(&self, path: &Path, span: Span) -> Result<(Vec<StateItem<'_>>, usize)> {
         let nodes = self.iter().map(|(_, tensor)| tensor.node().cloned()).collect::<Result<Vec<_>>>()?;
         if let Some(node) = nodes.iter().find(|node| node.ty().device.is_meta()) {
             return Err(Error::NoData { call: "save", shape: node.ty().shape.clone(), span });
