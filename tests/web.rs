@@ -165,7 +165,7 @@ fn the_page_learns_to_read_and_reads_what_is_drawn() {
         "document.querySelector('#bars .best') && document.querySelector('#answer').textContent.startsWith('It reads')",
     );
     assert!(browser.number("return document.querySelectorAll('#kernels details').length") > 1.0);
-    assert!(browser.text("return document.querySelector('#kernels pre').textContent").contains("fn main"));
+    assert!(browser.text("return document.querySelector('#kernels').textContent").contains("fn main"));
     assert!(browser.text("return document.querySelector('#facts').textContent").contains("wgpu:0"));
     // By keyboard: the pen goes down and draws a stroke.
     browser.click("#clear");

@@ -10,6 +10,8 @@ fn main() {
     };
     let mut bindgen = Bindgen::new();
     bindgen.input_path(library).typescript(false).omit_default_module_path(false);
+    // Half a megabyte that only a debugger reads.
+    bindgen.remove_name_section(true).remove_producers_section(true);
     let made = bindgen.web(true).and_then(|bindgen| bindgen.generate(folder));
     if let Err(error) = made {
         eprintln!("{error:#}");
