@@ -31,19 +31,23 @@ trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 step "format"
 cargo fmt --all --check
 
+# Installs packages of Debian's where they can be had.
+updated=""
+install() {
+    command -v apt-get >/dev/null || return 0
+    local sudo=""
+    [ "$(id -u)" -eq 0 ] || sudo="sudo -n"
+    [ -n "$updated" ] || $sudo apt-get update -qq || true
+    updated=yes
+    $sudo apt-get install -y -qq --no-install-recommends "$@" || echo "could not install $*"
+}
+
 step "a Vulkan driver"
 # The software driver serves as the GPU of machines without one.
 has_driver() {
     compgen -G '/usr/share/vulkan/icd.d/*.json' >/dev/null || compgen -G '/etc/vulkan/icd.d/*.json' >/dev/null
 }
-if ! has_driver; then
-    if command -v apt-get >/dev/null; then
-        sudo=""
-        [ "$(id -u)" -eq 0 ] || sudo="sudo -n"
-        $sudo apt-get update -qq && $sudo apt-get install -y -qq mesa-vulkan-drivers libvulkan1 ||
-            echo "could not install mesa-vulkan-drivers"
-    fi
-fi
+has_driver || install mesa-vulkan-drivers libvulkan1
 if has_driver; then
     export KILN_REQUIRE=wgpu XDG_RUNTIME_DIR="${XDG_RUNTIME_DIR:-/tmp}"
 else
@@ -51,28 +55,20 @@ else
 fi
 
 step "a browser"
-# The pages of plans and profiles are looked at in Debian's Chromium.
+# The pages of plans and profiles are looked at in Debian's Chromium, and kiln runs in it.
 has_browser() { command -v chromium >/dev/null && command -v chromedriver >/dev/null; }
-if ! has_browser && command -v apt-get >/dev/null; then
-    sudo=""
-    [ "$(id -u)" -eq 0 ] || sudo="sudo -n"
-    $sudo apt-get update -qq && $sudo apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core ||
-        echo "could not install chromium and chromium-driver"
-fi
+has_browser || install chromium chromium-driver fonts-dejavu-core
 if has_browser; then
     export KILN_REQUIRE_BROWSER=1
+    rustup target list --installed 2>/dev/null | grep -qx wasm32-unknown-unknown ||
+        [ -d /usr/lib/rustlib/src/rust/library/std ] || install rustc-web cargo-web rust-web-src lld-19
 else
     echo "skipped: no browser, so pages are not looked at"
 fi
 
 step "MPI"
 # Ranks as processes are tested with each of the two libraries that is there.
-if ! command -v mpirun >/dev/null && command -v apt-get >/dev/null; then
-    sudo=""
-    [ "$(id -u)" -eq 0 ] || sudo="sudo -n"
-    $sudo apt-get update -qq && $sudo apt-get install -y -qq --no-install-recommends openmpi-bin mpich ||
-        echo "could not install openmpi-bin and mpich"
-fi
+command -v mpirun >/dev/null || install openmpi-bin mpich
 command -v mpirun >/dev/null || echo "skipped: no mpirun, so ranks are threads only"
 
 step "NVIDIA's compiler and a simulated CUDA device"
@@ -133,14 +129,16 @@ echo "$crates crates"
 [ "$crates" -le 41 ] || { echo "too many crates: $crates, kiln included"; exit 1; }
 
 step "tests, and beside them what uses one core"
+# Always the whole workspace, whatever is run: for fewer packages cargo may choose other features of shared crates,
+# and compile kiln again.
 cargo test --quiet --workspace --all-features --no-run
 
 # Machine code for three generations, which share the kernels; no register spilled.
 compile_for_gpus() {
     export KILN_REQUIRE=nvrtc LD_LIBRARY_PATH="$wheel/nvidia/cu13/lib"
-    cargo test --all-features --lib -- runtime::cuda::tests::compiler compiles_without_spills
-    cargo test --all-features --test golden
-    cargo test --all-features --test fuzz kernels_compile
+    cargo test --workspace --all-features --lib -- runtime::cuda::tests::compiler compiles_without_spills
+    cargo test --workspace --all-features --test golden
+    cargo test --workspace --all-features --test fuzz kernels_compile
 }
 [ ! -d "$wheel/nvidia" ] || beside nvrtc compile_for_gpus
 
@@ -153,13 +151,13 @@ beside release build_release
 # A sixth of the corpus and a third of its special values; the compiler of the simulated device is most of it.
 simulated_corpus() {
     export KILN_CORPUS_DEVICE=cuda:0 LD_LIBRARY_PATH="$sim"
-    KILN_CORPUS_EVERY=6 cargo test --all-features --test corpus
-    KILN_CORPUS_EVERY=3 KILN_CORPUS=tests/corpus-special cargo test --all-features --test corpus
+    KILN_CORPUS_EVERY=6 cargo test --workspace --all-features --test corpus
+    KILN_CORPUS_EVERY=3 KILN_CORPUS=tests/corpus-special cargo test --workspace --all-features --test corpus
 }
 [ -z "$simulated" ] || beside simulated_corpus simulated_corpus
 
 cargo test --workspace --all-features --no-fail-fast
-KILN_CORPUS=tests/corpus-special cargo test --all-features --test corpus
+KILN_CORPUS=tests/corpus-special cargo test --workspace --all-features --test corpus
 
 step "kiln in a page of a browser"
 # The corpus in small, a training run and the page itself, on the CPU device and on WebGPU.
@@ -167,7 +165,7 @@ page="$PWD/target/web/tests" status=0
 if has_browser; then
     bash examples/web/build.sh --tests "$page" || status=$?
     case "$status" in
-    0) KILN_WEB="$page" cargo test --all-features --test web -- --nocapture ;;
+    0) KILN_WEB="$page" cargo test --workspace --all-features --test web -- --nocapture ;;
     3) echo "skipped: no compiler for wasm32-unknown-unknown, so kiln is not run in a page" ;;
     *) exit "$status" ;;
     esac
@@ -191,20 +189,20 @@ if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     step "500 random programs and the corpora on wgpu"
     # Four properties and gradients, 100 programs each, and 8 large ones; each
     # runs cold and warm, with recycled memory full of NaN.
-    KILN_FUZZ_DEVICE=wgpu KILN_FUZZ_CASES=100 cargo test --all-features --test fuzz -- agree
-    KILN_CORPUS_DEVICE=wgpu cargo test --all-features --test corpus
-    KILN_CORPUS_DEVICE=wgpu KILN_CORPUS=tests/corpus-special cargo test --all-features --test corpus
+    KILN_FUZZ_DEVICE=wgpu KILN_FUZZ_CASES=100 cargo test --workspace --all-features --test fuzz -- agree
+    KILN_CORPUS_DEVICE=wgpu cargo test --workspace --all-features --test corpus
+    KILN_CORPUS_DEVICE=wgpu KILN_CORPUS=tests/corpus-special cargo test --workspace --all-features --test corpus
 fi
 
 if [ -n "$simulated" ]; then
     step "a simulated CUDA device"
-    KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --all-features --lib runtime::cuda -- --skip compiler
-    LD_LIBRARY_PATH="$sim" cargo test --all-features --test faults --test precision --test profile --test tuning
-    KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --all-features --test cublas
+    KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --workspace --all-features --lib runtime::cuda -- --skip compiler
+    LD_LIBRARY_PATH="$sim" cargo test --workspace --all-features --test faults --test precision --test profile --test tuning
+    KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --workspace --all-features --test cublas
     # What the fuzz does on other devices.
-    KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES=24 LD_LIBRARY_PATH="$sim" cargo test --all-features --test fuzz -- agree
+    KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES=24 LD_LIBRARY_PATH="$sim" cargo test --workspace --all-features --test fuzz -- agree
     # Work that fills a GPU, in small; speeds mean nothing here.
-    BUDGET_S=0.1 LD_LIBRARY_PATH="$sim:$sim/cublas" cargo test --all-features --bench large -- --device cuda --tiny
+    BUDGET_S=0.1 LD_LIBRARY_PATH="$sim:$sim/cublas" cargo test --workspace --all-features --bench large -- --device cuda --tiny
     join simulated_corpus
 fi
 
