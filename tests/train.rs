@@ -377,6 +377,23 @@ fn what_makes_no_sense_is_an_error_before_the_first_step() {
     });
 }
 
+/// The model and the optimizer fit, and would be taken before it shows that the schedule is missing.
+#[test]
+fn a_state_that_does_not_fit_changes_nothing() {
+    alone(|| {
+        let opts = || TrainerOpts::default().epochs(1);
+        let mut other = trainer(opts());
+        other.fit(&loader(16)).unwrap();
+        let state = other.state_dict().unwrap();
+        let schedule = Cosine { steps: 10, floor: 0.0 };
+        let mut own = trainer(opts()).schedule(schedule);
+        let (before, numbers) = (bits(own.model()), own.state_dict().unwrap().len());
+        assert!(own.load_state_dict(&state).is_err());
+        assert_eq!((bits(own.model()), own.state_dict().unwrap().len()), (before, numbers));
+        assert_eq!(own.fit(&loader(16)).unwrap().steps, 2);
+    });
+}
+
 #[test]
 fn batches_and_models_are_prepared_and_calls_come_in_order() {
     alone(|| {

@@ -82,14 +82,24 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
 
     /// Goes on from a saved state, on the devices where the model is. The state may be of a training on
     /// another number of ranks: then an epoch goes on at the same sample, or just before it, and ranks that
-    /// were not there draw random numbers of their own.
+    /// were not there draw random numbers of their own. Ranks call it together.
     ///
     /// # Errors
-    /// [`Error::State`] with everything that does not fit.
+    /// [`Error::State`] with everything that does not fit. The training is then as it was.
     #[track_caller]
     pub fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
         let span = Span::caller();
         let _line = span.enter();
+        let before = self.state_dict()?;
+        let loaded = self.take(state, span);
+        if loaded.is_err() {
+            self.take(&before, span)?;
+        }
+        loaded
+    }
+
+    /// Goes on from a state, of which some parts may be taken where others do not fit.
+    fn take(&mut self, state: &StateDict, span: Span) -> Result<()> {
         let missing = |name: &str| Error::Argument {
             call: "load_state_dict",
             expected: format!("a training's state, with {name}"),

@@ -1,12 +1,13 @@
 //! Messages as bytes on a connection.
 
 use std::io::{self, Read, Write};
-use std::sync::Arc;
 
 use crate::dist::post::{Message, PostOffice, Route};
 
 /// The longest description of a message: more is no message.
 const MOST: usize = 1 << 20;
+/// Bytes for which there is room before they come.
+const MOST_AHEAD: usize = 64 << 20;
 
 /// A message with its group.
 pub struct Frame {
@@ -108,11 +109,12 @@ impl Frame {
             return Err(not_a_message());
         }
         let (exchange, operation, text, len) = (head.number()?, head.text()?, head.text()?, head.size()?);
-        let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, len).collect();
-        if let Some(bytes) = Arc::get_mut(&mut bytes) {
-            stream.read_exact(bytes)?;
+        // Memory grows with what comes in, whatever the length says.
+        let mut bytes = Vec::with_capacity(len.min(MOST_AHEAD));
+        if stream.take(len as u64).read_to_end(&mut bytes)? < len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let message = Message { number: exchange, operation, text, bytes };
+        let message = Message { number: exchange, operation, text, bytes: bytes.into() };
         Ok(Frame { members, number, route: Route { from, to, among_all }, message })
     }
 }
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn a_message_is_read_as_it_was_written_and_nothing_else_is_one() {
         let office = World::new(std::time::Duration::from_secs(1)).office(&[4, 7], 3);
-        let bytes: Arc<[u8]> = [1, 2, 3].into();
+        let bytes = [1, 2, 3].into();
         let (operation, text) = ("barrier".to_string(), "barrier at x.rs:1".to_string());
         let message = Message { number: 9, operation, text, bytes };
         let route = Route { from: 1, to: 0, among_all: true };
