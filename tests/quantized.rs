@@ -225,6 +225,7 @@ fn a_quantized_parameter_is_not_set() -> Result<()> {
 
 #[test]
 fn adapters_train_on_quantized_weights_and_merge() -> Result<()> {
+    kiln::manual_seed(0);
     for device in devices() {
         let model = Sequential::new().push(Linear::new(32, 16, device));
         model.quantize(Quantization::Q4_0, Default::default())?;
