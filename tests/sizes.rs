@@ -69,7 +69,7 @@ fn grows(device: Device, lengths: usize) {
             assert!(close, "{device}, length {length}: {have:?} for {want:?}");
         }
         let counters = context().counters();
-        assert!(counters.kernels_compiled <= 4 * launched, "{counters:?}, {launched} kernels a step");
+        assert!(counters.kernels_compiled <= 5 * launched, "{counters:?}, {launched} kernels a step");
         assert!(counters.plans_built <= 8, "{counters:?}");
         let alone = with_context(&Context::new(), || {
             let mut decoder = Decoder::after(lengths, device);
