@@ -104,7 +104,7 @@ const tellPlan = () => {
     const kernel = (line) => {
         const [name, shape, bytes, code] = line.split('\t');
         const [made, head] = [element('details'), element('summary')];
-        head.append(element('b', name), element('span', `${shape} · ${Number(bytes).toLocaleString()} bytes moved`));
+        head.append(element('b', name), element('span', `${shape} · ${(bytes / 1024).toFixed(1)} KiB moved`));
         const text = element('pre', code.replaceAll('\f', '\n'));
         text.tabIndex = 0;
         made.append(head, text);

@@ -40,6 +40,7 @@ pub async fn open(device: String) -> Result<()> {
 pub fn facts(device: String) -> Result<String> {
     let device: Device = device.parse()?;
     let (properties, memory) = (device.properties()?, kiln::context().memory(device)?);
+    let kib = |bytes: u64| bytes as f64 / 1024.0;
     let types: Vec<String> = properties.dtypes.iter().map(DType::to_string).collect();
     let facts = [
         ("Device", device.to_string()),
@@ -48,7 +49,10 @@ pub fn facts(device: String) -> Result<String> {
         ("Driver", properties.driver),
         ("Types", types.join(", ")),
         ("Buffers of a kernel", format!("{} at most", properties.max_bindings)),
-        ("Memory", format!("{} bytes in use, {} at most so far", memory.allocated, memory.peak)),
+        (
+            "Memory",
+            format!("{:.1} KiB in use, {:.1} at most so far", kib(memory.allocated), kib(memory.peak)),
+        ),
     ];
     let told = facts.iter().filter(|(_, fact)| !fact.is_empty());
     Ok(told.map(|(name, fact)| format!("{name}\t{fact}\n")).collect())
