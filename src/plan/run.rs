@@ -4,7 +4,7 @@ pub(crate) mod collective;
 mod repeat;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -87,7 +87,8 @@ struct Execution<'a> {
     /// The collectives that have started and are not waited for.
     in_flight: RefCell<Vec<InFlight>>,
     results: Vec<Arc<DeviceBuffer>>,
-    arenas: HashMap<Device, Arena>,
+    /// By device; there are few.
+    arenas: Vec<(Device, Arena)>,
     waiting: Waiting,
     /// Kernels launched, and bytes that they load and store: counted here, since all
     /// threads share the context's counts.
@@ -157,7 +158,7 @@ impl<'a> Execution<'a> {
                 }
             });
         }
-        let mut arenas = HashMap::new();
+        let mut arenas = Vec::with_capacity(memory.arenas.len());
         for &(device, bytes) in &memory.arenas {
             let span = graph.outputs.first().and_then(|&output| call(output)).map(|call| call.span);
             let buffer = |(start, end): (usize, usize)| {
@@ -165,7 +166,7 @@ impl<'a> Execution<'a> {
                 Ok((start, allocate(label, device, end - start, false)?))
             };
             let buffers = memory.buffers((device, bytes)).into_iter().map(buffer);
-            arenas.insert(device, Arena(buffers.collect::<Result<_>>()?));
+            arenas.push((device, Arena(buffers.collect::<Result<_>>()?)));
         }
         let (launched, moved) = (Cell::new(0), Cell::new(0));
         let observed = None;
@@ -219,9 +220,16 @@ impl<'a> Execution<'a> {
             Location::Param(number) => self.leaves[number as usize].clone(),
             Location::Result(number, start) => at(&self.results[number as usize], start),
             Location::Arena(start) => {
-                let (buffer, start) = self.arenas[&graph.ty(id).device].at(start);
+                let (buffer, start) = self.arena(graph.ty(id).device).at(start);
                 at(buffer, start)
             }
+        }
+    }
+
+    fn arena(&self, device: Device) -> &Arena {
+        match self.arenas.iter().find(|(of, _)| *of == device) {
+            Some((_, arena)) => arena,
+            None => panic!("no arena on {device}"),
         }
     }
 
@@ -243,7 +251,7 @@ impl<'a> Execution<'a> {
             }
             Location::Result(number, offset) => Binding { buffer: &self.results[number as usize], offset },
             Location::Arena(start) => {
-                let (buffer, offset) = self.arenas[&graph.ty(id).device].at(start);
+                let (buffer, offset) = self.arena(graph.ty(id).device).at(start);
                 Binding { buffer, offset }
             }
         }
