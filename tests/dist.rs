@@ -330,3 +330,46 @@ fn ranks_have_devices_of_their_own() {
     });
     assert_eq!(found.expect("ranks"), vec![[3.0; 3]; 2]);
 }
+
+#[test]
+fn ranks_save_one_state_together_or_leave_the_old_one() {
+    let folder = std::env::temp_dir().join(format!("kiln-dist-parts-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("model.safetensors");
+    // What each rank is told.
+    let save = |count: usize, value: f32, same_name: bool| {
+        ranks(count, |group| {
+            let mut state = kiln::StateDict::new();
+            // Each has its own part; that of the last rank is empty.
+            if group.rank() + 1 < count {
+                let part = group.rank() * usize::from(!same_name);
+                let own = Tensor::full([3], value + group.rank() as f32, ());
+                state.insert(format!("part.{part}"), &own)?;
+            }
+            Ok(group.save_sharded(&state, &path).map_err(|error| error.to_string()))
+        })
+    };
+    let read = || {
+        let state = kiln::StateDict::open(folder.join("model.safetensors.index.json")).unwrap();
+        let first = |(_, x): (&str, &Tensor)| x.to_vec::<f32>().unwrap()[0];
+        state.iter().map(first).collect::<Vec<f32>>()
+    };
+    let files = || std::fs::read_dir(&folder).unwrap().count();
+    assert!(save(4, 1.0, false).iter().all(Result::is_ok));
+    assert_eq!(read(), [1.0, 2.0, 3.0]);
+    assert!(save(3, 10.0, false).iter().all(Result::is_ok));
+    assert_eq!(read(), [10.0, 11.0]);
+    let before = files();
+    for told in save(3, 20.0, true) {
+        let error = told.unwrap_err();
+        assert!(error.contains("part.0 on two ranks"), "{error}");
+    }
+    assert_eq!((read(), files()), (vec![10.0, 11.0], before), "the old state");
+    // A folder that is not there, which rank 0 finds first and tells the others.
+    let nowhere = folder.join("nowhere/model.safetensors");
+    let told =
+        ranks(2, |group| Ok(group.save_sharded(&kiln::StateDict::new(), &nowhere).unwrap_err().to_string()));
+    assert!(told[1].contains("rank 0 could not save") && told[1].contains("tests/dist.rs"), "{told:?}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
