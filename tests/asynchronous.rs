@@ -104,25 +104,34 @@ fn plans_that_cross_devices_in_the_middle_are_pending_there() -> Result<()> {
     Ok(())
 }
 
+/// Begins to compute what a cell holds, and gives up.
+fn give_up(var: &Var) {
+    let now = var.get();
+    let mut future = pin!(now.realize_async());
+    let waker = Arc::new(Woken(AtomicBool::new(false), std::thread::current())).into();
+    // Pending, unless the device is done with it already.
+    _ = future.as_mut().poll(&mut Polled::from_waker(&waker));
+}
+
 #[test]
 fn a_future_that_is_dropped_leaves_everything_as_it_was() -> Result<()> {
     if adapter().is_none() {
         return Ok(());
     }
     const COUNT: i64 = 1 << 20;
-    let x = Tensor::arange(0, COUNT, 1, Device::wgpu(0)).to_dtype(DType::F32);
+    let (gpu, host) = (Device::wgpu(0), Device::cpu());
+    let x = Tensor::arange(0, COUNT, 1, gpu).to_dtype(DType::F32);
     x.realize()?;
     let var = Var::new(x);
-    var.set((var.get() * 2.0).to(Device::cpu()).sqrt().to(Device::wgpu(0)))?;
-    {
-        let now = var.get();
-        let mut future = pin!(now.realize_async());
-        let woken: Arc<Woken> = Arc::new(Woken(AtomicBool::new(false), std::thread::current()));
-        let waker = woken.into();
-        // Pending, unless the device is done with it already.
-        _ = future.as_mut().poll(&mut Polled::from_waker(&waker));
-    }
+    var.set((var.get() * 2.0).to(host).sqrt().to(gpu))?;
+    give_up(&var);
     let expected: Vec<f32> = (0..COUNT).map(|i| (2.0 * i as f32).sqrt()).collect();
+    assert_eq!(var.get().to_vec::<f32>()?, expected);
+    // The cell knows as before what it held before, if it cannot be computed.
+    let beyond = Tensor::from([COUNT]);
+    var.set((var.get() * 2.0).to(host).index_select(0, &beyond).expand([COUNT]).to(gpu))?;
+    give_up(&var);
+    assert!(var.get().realize().is_err());
     assert_eq!(var.get().to_vec::<f32>()?, expected);
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
 use crate::kernel::{Expr, Kernel, KernelStore};
+use crate::runtime::InPlace;
 use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
 use crate::schedule::memory::{ALIGN, Location, MemoryPlan, Params};
 use crate::schedule::order::Step;
@@ -152,8 +153,16 @@ impl MemoryRange {
 /// Checks that no step overwrites a value that is needed later, by replaying
 /// the steps on a map of bytes, and that every value fits where it is.
 /// Gives every violation.
-pub fn check_memory(graph: &Graph, steps: &[Step], memory: &MemoryPlan, params: &Params<'_>) -> Vec<String> {
+pub fn check_memory(
+    graph: &Graph,
+    steps: &[Step],
+    memory: &MemoryPlan,
+    params: &Params<'_>,
+    policy: &dyn Fn(Device) -> InPlace,
+) -> Vec<String> {
     let mut wrong = misplaced_in_packs(graph, memory, params);
+    let separate = steps.iter().enumerate().filter(|(_, step)| policy(step.device) == InPlace::Never);
+    wrong.extend(separate.flat_map(|(now, step)| shared_buffers(graph, memory, params, now, step)));
     let last = last_reads(graph, steps);
     let given = graph.ids().filter(|&id| matches!(graph.node(id).op, Op::Param(..)));
     let mut alive: HashMap<NodeId, MemoryRange> =
@@ -185,6 +194,37 @@ pub fn check_memory(graph: &Graph, steps: &[Step], memory: &MemoryPlan, params: 
             alive.retain(|_, region| !region.overlaps(&new));
             alive.insert(output, new);
         }
+    }
+    wrong
+}
+
+/// What a kernel reads in a buffer that it writes, where it may not. Parts of packs are copied when it is launched, and
+/// what a scatter writes into is not read.
+fn shared_buffers(
+    graph: &Graph,
+    memory: &MemoryPlan,
+    params: &Params<'_>,
+    now: usize,
+    step: &Step,
+) -> Vec<String> {
+    let Some(kernel) = step.kernel() else { return Vec::new() };
+    let buffer = |id: NodeId| {
+        let region = region(graph, memory, params, id)?;
+        let within =
+            |cut: &&(Device, usize)| region.block == MemoryBlock::Arena(cut.0) && cut.1 <= region.bytes.start;
+        Some((region.block, memory.cuts.iter().filter(within).count()))
+    };
+    let alone = |id: &&NodeId| !in_pack(graph, **id) && !matches!(graph.node(**id).op, Op::Pack(_));
+    let outputs: Vec<NodeId> = step.outputs.iter().filter(alone).copied().collect();
+    let base = |input: &NodeId| {
+        kernel.scatter.is_some() && outputs.iter().any(|output| graph.node(*output).operands[0] == *input)
+    };
+    let mut wrong = Vec::new();
+    for &input in step.inputs.iter().filter(alone).filter(|input| !base(input)) {
+        let shared = outputs.iter().find(|output| buffer(**output) == buffer(input));
+        wrong.extend(shared.map(|output| {
+            format!("step {now} reads {input:?} in the buffer of {output:?}, which it writes")
+        }));
     }
     wrong
 }

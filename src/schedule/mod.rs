@@ -141,7 +141,7 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> ScheduledGraph {
     let remembered = retain::retained(&graph, &steps, &map, environment.retain_candidates);
     let kept = retain::with_outputs(&graph, &remembered);
     let memory = memory::plan(&kept, &steps, &params, &in_place);
-    debug_check(&kept, || check::check_memory(&kept, &steps, &memory, &params));
+    debug_check(&kept, || check::check_memory(&kept, &steps, &memory, &params, &in_place));
     drop(kept);
     let (again, parts) = (HashMap::new(), HashMap::new());
     let mut schedule = ScheduledGraph {

@@ -6,6 +6,7 @@ use super::*;
 use crate::base::{DType, Span};
 use crate::ir::{AluOp, ContractDims, GraphNode, Type, infer};
 use crate::runtime::null;
+use crate::schedule::memory::plan;
 use crate::schedule::{Environment, ScheduledGraph, schedule};
 
 fn push(graph: &mut Graph, op: Op, operands: &[NodeId]) -> NodeId {
@@ -73,12 +74,12 @@ fn steps_of(schedule: &ScheduledGraph) -> Vec<String> {
 }
 
 fn memory_of(schedule: &ScheduledGraph, donated: bool) -> Vec<String> {
-    check_memory(
-        &schedule.graph,
-        &schedule.steps,
-        &schedule.memory,
-        &Params { donated: &|_| donated, first_with: &|param| param },
-    )
+    memory_under(schedule, donated, InPlace::AnyOutputs)
+}
+
+fn memory_under(schedule: &ScheduledGraph, donated: bool, policy: InPlace) -> Vec<String> {
+    let params = Params { donated: &|_| donated, first_with: &|param| param };
+    check_memory(&schedule.graph, &schedule.steps, &schedule.memory, &params, &|_| policy)
 }
 
 /// Plants a bug and asserts that some violation is called this.
@@ -230,4 +231,13 @@ fn a_parameter_overwritten_while_it_is_read_elsewhere_is_found() {
     found(scheduled(graph, &[true]), check, "while reading it", |schedule| {
         schedule.memory.results[0].donated = Some(0);
     });
+}
+
+#[test]
+fn a_buffer_that_is_read_and_written_is_found() {
+    let mut schedule = sorted_product();
+    let params = Params { donated: &|_| false, first_with: &|param| param };
+    schedule.memory = plan(&schedule.graph, &schedule.steps, &params, &|_| InPlace::Never);
+    let check = |schedule: &ScheduledGraph| memory_under(schedule, false, InPlace::Never);
+    found(schedule, check, "in the buffer of", |schedule| schedule.memory.cuts.clear());
 }

@@ -192,7 +192,7 @@ impl ChunkSearch<'_> {
         debug_check(&graph, || check::check_steps(&graph, &steps));
         let in_place = |device: Device| (self.environment.capabilities)(device).in_place;
         let memory = memory::plan(&graph, &steps, self.params, &in_place);
-        debug_check(&graph, || check::check_memory(&graph, &steps, &memory, self.params));
+        debug_check(&graph, || check::check_memory(&graph, &steps, &memory, self.params, &in_place));
         ScheduledGraph {
             steps,
             memory,

@@ -51,7 +51,7 @@ pub fn fit(
         debug_check(&found.graph, || check::check_steps(&found.graph, &found.steps));
         found.memory = memory::plan(&found.graph, &found.steps, params, in_place);
         let ScheduledGraph { graph, steps, memory, .. } = &found;
-        debug_check(graph, || check::check_memory(graph, steps, memory, params));
+        debug_check(graph, || check::check_memory(graph, steps, memory, params, in_place));
         let needed = planned_bytes(&found.memory, device);
         if best.as_ref().is_none_or(|best| needed < planned_bytes(&best.schedule.memory, device)) {
             let from = trace.entries.iter().map(|line| line.step).collect();

@@ -2,12 +2,20 @@
 //! refuses a launch that binds a buffer for reading and for writing.
 
 use super::*;
+use crate::ir::AluOp;
+use crate::kernel::{Access, Affine, AxisId, ExprId, KernelInput, KernelStore, LoopAxis};
 use crate::nn::{Layer, Linear, ModuleExt, Sequential};
 use crate::optim::{Adam, AdamOpts, Optimizer};
 use crate::runtime::InPlace;
 
-/// The adapter as a page would have it.
+/// The adapter as a page would have it, in a context.
 fn separate() -> Option<Arc<Context>> {
+    let context = Context::new();
+    context.install(Arc::new(backend()?));
+    Some(context)
+}
+
+fn backend() -> Option<WgpuBackend> {
     device()?;
     let gpu = WgpuGpu::open_with(Device::wgpu(0), wgpu::Features::empty()).expect("it opens again");
     let mut gpu = Arc::into_inner(gpu).expect("nobody else has it");
@@ -15,9 +23,7 @@ fn separate() -> Option<Arc<Context>> {
     gpu.placeholder = None;
     let backend = WgpuBackend::of(Arc::new(gpu));
     assert_eq!(backend.capabilities().in_place, InPlace::Never);
-    let context = Context::new();
-    context.install(Arc::new(backend));
-    Some(context)
+    Some(backend)
 }
 
 /// The losses of some steps.
@@ -62,4 +68,33 @@ fn values_of_a_plan_lie_in_buffers_of_their_own() {
     let (there, here) = (with_context(&context, || compute(Device::wgpu(0))), compute(Device::cpu()));
     let off = there.iter().zip(&here).find(|(x, y)| (*x - *y).abs() > 1e-4 * y.abs().max(1.0));
     assert_eq!((off, there.len()), (None, here.len()));
+}
+
+/// `-x` of 64 elements from the start of a buffer, written to its 64 from there on: parts of a pack lie so.
+#[test]
+fn what_is_read_in_a_buffer_that_is_written_is_copied() {
+    let Some(backend) = backend() else { return };
+    let (dtype, count, address) = (DType::F32, 64, Affine::axis(AxisId(0)));
+    let access = Access { affine: address.clone(), ..Access::default() };
+    let exprs = [Expr::Load(0, access.into()), Expr::Alu(AluOp::Neg, [ExprId(0); 3])];
+    let kernel = Kernel {
+        name: "negate".to_string().into(),
+        axes: vec![LoopAxis { extent: count, level: 0 }].into(),
+        exprs: exprs.map(|expr| ExprNode { expr, dtype, level: 0 }).into(),
+        inputs: vec![KernelInput { dtype, numel: count }].into(),
+        stores: vec![KernelStore { dtype, value: ExprId(1), level: 0, address, numel: count }].into(),
+        ..Kernel::default()
+    };
+    let data: Vec<f32> = (0..128).map(|i| i as f32).collect();
+    let memory = backend.upload(bytemuck::cast_slice(&data)).expect("memory");
+    let program = backend.compile(&Workload::Kernel(kernel)).expect("a shader");
+    let at = |offset| Binding { buffer: &memory, offset };
+    let bindings =
+        Bindings { inputs: &[at(0)], outputs: &[at(256)], scalars: &[], status: &IndexStatus::default() };
+    program.launch(&bindings).expect("a launch");
+    backend.sync().expect("the driver takes it");
+    let mut found = vec![0f32; 128];
+    backend.download(&memory, 0, bytemuck::cast_slice_mut(&mut found)).expect("a download");
+    let expected = data.iter().enumerate().map(|(i, x)| if i < 64 { *x } else { -(*x - 64.0) });
+    assert_eq!(found, expected.collect::<Vec<f32>>());
 }
