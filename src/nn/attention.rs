@@ -55,6 +55,9 @@ options! {
     AttentionInput {
         /// What keys and values are made from; the queries' input if `None`.
         memory: Option<Tensor> = None, &Tensor => some;
+        /// Keys and values that [`MultiheadAttention::keys_values`] made, instead of `memory`: what many
+        /// passes look at is projected once.
+        keys_values: Option<[Tensor; 2]> = None, [Tensor; 2] => Some;
         /// `Bool`: where to look; floating: added to the scores. Broadcasts to
         /// `[n, heads, l, s]`.
         mask: Option<Tensor> = None, &Tensor => some;
@@ -126,7 +129,8 @@ impl MultiheadAttention {
         let memory = input.memory.as_ref().unwrap_or(x);
         let site = CallSite::here("attention");
         let attend = || -> Result<Tensor> {
-            let [q, k, v] = self.parts(x, memory, None);
+            let q = self.queries(x, None);
+            let [k, v] = input.keys_values.unwrap_or_else(|| self.keys_values_at(memory, None));
             let limits = self.limits();
             let mut opts = self.scores();
             if limits.is_plain() && (input.mask.is_none() || !limits.causal) {
@@ -138,6 +142,28 @@ impl MultiheadAttention {
             Ok(self.out_proj.forward(&joined(&q.scaled_dot_product_attention(&k, &v, opts))))
         };
         Tensor::build(attend)
+    }
+
+    /// Keys and values `[n, kv_heads, s, e]` of positions `[n, s, width]`, for passes with
+    /// [`AttentionInput::keys_values`]: a decoder looks at one source for every token.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{AttentionInput, AttentionLayerOpts, MultiheadAttention};
+    /// let layer = MultiheadAttention::new(8, 2, AttentionLayerOpts::default(), ());
+    /// let (x, source) = (Tensor::ones([1, 1, 8], ()), Tensor::randn([1, 5, 8], ()));
+    /// let held = layer.keys_values(&source);
+    /// assert_eq!(held[0].dims()?, [1, 2, 5, 4]);
+    /// let once = layer.attend(&x, AttentionInput::default().keys_values(held));
+    /// let again = layer.attend(&x, AttentionInput::default().memory(&source));
+    /// assert!((once - again).abs().max(..).item::<f32>()? < 1e-6);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn keys_values(&self, memory: &Tensor) -> [Tensor; 2] {
+        let _line = Span::caller().enter();
+        self.keys_values_at(memory, None)
     }
 
     /// The output for positions `[n, l, width]` that follow those in the cache,
@@ -177,7 +203,8 @@ impl MultiheadAttention {
         let attend = || -> Result<Tensor> {
             let [_, length, _] = x.dims::<3>()?;
             cache.check_room(site, x, length)?;
-            let [q, k, v] = self.parts(x, x, Some(position));
+            let q = self.queries(x, Some(position));
+            let [k, v] = self.keys_values_at(x, Some(position));
             let (k, v) = cache.append_at(site, &k, &v, position)?;
             let at = Positions { queries: length, keys: k.dims::<4>()?[2], start: Some(position) };
             let mut opts = self.scores();
@@ -197,23 +224,35 @@ impl MultiheadAttention {
         KvCache::new([batch, heads, capacity, width], (weight.device(), weight.dtype()))
     }
 
-    /// Queries, keys and values by head; positions count from `start`.
+    /// Queries by head; positions count from `start`.
     #[track_caller]
-    fn parts(&self, x: &Tensor, memory: &Tensor, start: Option<&Tensor>) -> [Tensor; 3] {
-        let site = CallSite::here("attention");
-        if let Err(invalid) = self.fits(site, x) {
-            return [invalid.clone(), invalid.clone(), invalid];
+    fn queries(&self, x: &Tensor, start: Option<&Tensor>) -> Tensor {
+        match self.fits(CallSite::here("attention"), x) {
+            Ok(()) => self.placed(split(&self.q_proj.forward(x), self.heads), &self.q_norm, start),
+            Err(invalid) => invalid,
         }
-        let normalized = |x: Tensor, norm: &Option<RMSNorm>| match norm {
-            Some(norm) => norm.forward(&x),
-            None => x,
+    }
+
+    /// Keys and values by head; positions count from `start`.
+    #[track_caller]
+    fn keys_values_at(&self, memory: &Tensor, start: Option<&Tensor>) -> [Tensor; 2] {
+        if let Err(invalid) = self.fits(CallSite::here("attention"), memory) {
+            return [invalid.clone(), invalid];
+        }
+        let heads = |projection: &Linear| split(&projection.forward(memory), self.kv_heads());
+        [self.placed(heads(&self.k_proj), &self.k_norm, start), heads(&self.v_proj)]
+    }
+
+    /// Heads normalized, and turned by their positions.
+    #[track_caller]
+    fn placed(&self, heads: Tensor, norm: &Option<RMSNorm>, start: Option<&Tensor>) -> Tensor {
+        let heads = match norm {
+            Some(norm) => norm.forward(&heads),
+            None => heads,
         };
-        let q = normalized(split(&self.q_proj.forward(x), self.heads), &self.q_norm);
-        let k = normalized(split(&self.k_proj.forward(memory), self.kv_heads()), &self.k_norm);
-        let v = split(&self.v_proj.forward(memory), self.kv_heads());
         match &self.opts.rotary {
-            Some(rotary) => [rotary.turn(&q, start), rotary.turn(&k, start), v],
-            None => [q, k, v],
+            Some(rotary) => rotary.turn(&heads, start),
+            None => heads,
         }
     }
 

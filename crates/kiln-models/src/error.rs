@@ -40,6 +40,16 @@ pub enum Error {
         /// What it is.
         found: String,
     },
+    /// A file of sound or of an image that is not as it must be.
+    #[error("{}: expected {expected}, found {found}", path.display())]
+    Media {
+        /// The file.
+        path: PathBuf,
+        /// What it must be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
     /// A text that is longer than a session holds.
     #[error("expected a text of at most {most} tokens, found {found}")]
     TooLong {

@@ -2,7 +2,7 @@
 //!
 //! A [`Checkpoint`] is what people download: a folder as `transformers` saves it, or a GGUF file of
 //! llama.cpp. [`Llama`] reads the decoders of the Llama family from either, [`Bert`] encoders such as
-//! MiniLM, [`ResNet`] and [`Vit`] classifiers of images. With the feature `text`, [`LanguageModel`] adds
+//! MiniLM, [`ResNet`] and [`Vit`] classifiers of images, [`Whisper`] speech. With the feature `text`, [`LanguageModel`] adds
 //! the tokenizer and the chat template and gives text as it is generated.
 //!
 //! ```no_run
@@ -27,9 +27,11 @@ mod llama_config;
 mod load;
 mod resnet;
 mod rope;
+mod sound;
 #[cfg(feature = "text")]
 mod text;
 mod vit;
+mod whisper;
 
 pub use activation::Activation;
 pub use bert::{Bert, BertLayer};
@@ -40,8 +42,13 @@ pub use llama::{Llama, LlamaLayer, LlamaMlp};
 pub use llama_config::LlamaConfig;
 pub use load::LoadModelOpts;
 pub use resnet::{ConvNorm, ResNet, ResNetBlock};
+pub use sound::Sound;
 #[cfg(feature = "text")]
 pub use text::{
     ChatTemplate, LanguageModel, Message, SentenceEncoder, Session, TextOpts, TextStream, Tokenizer,
 };
 pub use vit::{Vit, VitLayer};
+pub use whisper::{
+    Whisper, WhisperConfig, WhisperDecoder, WhisperDecoderLayer, WhisperEncoder, WhisperEncoderLayer,
+    WhisperStack, WhisperState, log_mel,
+};

@@ -45,11 +45,19 @@ IMAGES = {
     "vit": tf.ViTConfig(**SHAPES, attn_implementation="eager"),
 }
 
+PART = dict(layers=2, attention_heads=4, ffn_dim=20)
+WHISPER = tf.WhisperConfig(
+    vocab_size=24, d_model=16, num_mel_bins=8, max_source_positions=50, max_target_positions=16, decoder_start_token_id=1,
+    pad_token_id=0, bos_token_id=1, eos_token_id=2, suppress_tokens=[5], begin_suppress_tokens=[19, 2],
+    attn_implementation="eager", **{f"{part}_{key}": n for part in ("encoder", "decoder") for key, n in PART.items()},
+)
+
 
 def fill(model, whole_norms):
     """Gives the weights the formula's values; returns their names and shapes."""
     shapes = {}
-    names = sorted(name for name, value in model.state_dict().items() if value.is_floating_point())
+    # Whisper's scores have the weights of its embedding.
+    names = sorted(name for name, value in model.state_dict().items() if value.is_floating_point() and name != "proj_out.weight")
     with torch.no_grad():
         for k, name in enumerate(names):
             value = model.state_dict()[name]
@@ -71,6 +79,29 @@ def write(folder, name, model, config, output, **rest):
     (folder / f"{name}.json").write_text(json.dumps(record) + "\n")
 
 
+def greedy(model, features, prompt, count):
+    """The likeliest tokens, one by one and without a cache, except those that are suppressed."""
+    tokens = list(prompt)
+    for place in range(count):
+        logits = model(input_features=features, decoder_input_ids=torch.tensor([tokens])).logits[0, -1]
+        logits[WHISPER.suppress_tokens + (WHISPER.begin_suppress_tokens if place == 0 else [])] = -torch.inf
+        tokens.append(int(logits.argmax()))
+    return tokens[len(prompt):]
+
+
+def whisper(folder):
+    place = torch.arange(16000, dtype=torch.float64)
+    sound = (0.3 * torch.sin(1e-5 * place * place) + 0.1 * torch.sin(place)).float()
+    hear = tf.WhisperFeatureExtractor(feature_size=8, chunk_length=1)
+    features = hear(sound[:12000].numpy(), sampling_rate=16000, return_tensors="pt").input_features
+    model = tf.WhisperForConditionalGeneration(WHISPER).eval()
+    names = fill(model, whole_norms=True)
+    tokens = torch.tensor(TOKENS)
+    output = model(input_features=torch.cat([features, 0.5 * features]), decoder_input_ids=tokens).logits
+    write(folder, "whisper", model, WHISPER, output, names=names, tokens=TOKENS, features=rounded(features),
+          greedy=greedy(model, features, [1, 5], 10))
+
+
 def main():
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "recorded")
     folder.mkdir(exist_ok=True)
@@ -90,6 +121,7 @@ def main():
         model = tf.AutoModelForImageClassification.from_config(config).eval()
         names = fill(model, whole_norms=True)
         write(folder, name, model, config, model(images).logits, names=names)
+    whisper(folder)
 
 
 main()
