@@ -95,7 +95,17 @@ impl Config {
     /// # Errors
     /// Nothing, or something else.
     pub fn layers(&self, key: &str) -> Result<usize> {
-        let count = self.count(key)?;
+        self.few(key, self.count(key)?)
+    }
+    /// The same, or `other` if there is nothing.
+    ///
+    /// # Errors
+    /// Something else.
+    pub fn layers_or(&self, key: &str, other: usize) -> Result<usize> {
+        self.few(key, self.count_or(key, other)?)
+    }
+
+    fn few(&self, key: &str, count: usize) -> Result<usize> {
         let expected = || self.wrong(key, format!("from 1 to {MOST_LAYERS}"), count);
         if (1..=MOST_LAYERS).contains(&count) { Ok(count) } else { Err(expected()) }
     }

@@ -2,7 +2,8 @@
 //!
 //! A [`Checkpoint`] is what people download: a folder as `transformers` saves it, or a GGUF file of
 //! llama.cpp. [`Llama`] reads the decoders of the Llama family from either, [`Bert`] encoders such as
-//! MiniLM, [`ResNet`] and [`Vit`] classifiers of images, [`Whisper`] speech. With the feature `text`, [`LanguageModel`] adds
+//! MiniLM, [`ResNet`] and [`Vit`] classifiers of images, [`Whisper`] speech; [`UNet`] takes
+//! noise off images, [`ActionExpert`] moves robots. With the feature `text`, [`LanguageModel`] adds
 //! the tokenizer and the chat template and gives text as it is generated.
 //!
 //! ```no_run
@@ -17,6 +18,7 @@
 //! ```
 #![deny(missing_docs)]
 
+mod action_expert;
 mod activation;
 mod bert;
 mod checkpoint;
@@ -30,9 +32,11 @@ mod rope;
 mod sound;
 #[cfg(feature = "text")]
 mod text;
+mod unet;
 mod vit;
 mod whisper;
 
+pub use action_expert::{ActionExpert, ActionExpertLayer};
 pub use activation::Activation;
 pub use bert::{Bert, BertLayer};
 pub use checkpoint::Checkpoint;
@@ -47,6 +51,7 @@ pub use sound::Sound;
 pub use text::{
     ChatTemplate, LanguageModel, Message, SentenceEncoder, Session, TextOpts, TextStream, Tokenizer,
 };
+pub use unet::{TimeEmbedding, UNet, UNetAttention, UNetBlock};
 pub use vit::{Vit, VitLayer};
 pub use whisper::{
     Whisper, WhisperConfig, WhisperDecoder, WhisperDecoderLayer, WhisperEncoder, WhisperEncoderLayer,

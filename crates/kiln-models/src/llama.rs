@@ -248,7 +248,7 @@ impl LlamaLayer {
             post_attention_layernorm: config.norm(place),
             pre_feedforward_layernorm: around(),
             post_feedforward_layernorm: around(),
-            mlp: LlamaMlp::new(config, place),
+            mlp: LlamaMlp::new([config.width, config.inner], config.mlp_bias, config.activation, place),
         }
     }
 
@@ -277,19 +277,24 @@ impl Layer for LlamaLayer {
 
 impl LlamaMlp {
     #[track_caller]
-    fn new(config: &LlamaConfig, place: Place) -> LlamaMlp {
+    pub(crate) fn new(
+        [width, inner]: [usize; 2],
+        bias: bool,
+        activation: Activation,
+        place: Place,
+    ) -> LlamaMlp {
         let linear = |inputs, outputs| {
-            if config.mlp_bias {
+            if bias {
                 Linear::new(inputs, outputs, place)
             } else {
                 Linear::without_bias(inputs, outputs, place)
             }
         };
         LlamaMlp {
-            gate_proj: linear(config.width, config.inner),
-            up_proj: linear(config.width, config.inner),
-            down_proj: linear(config.inner, config.width),
-            activation: config.activation,
+            gate_proj: linear(width, inner),
+            up_proj: linear(width, inner),
+            down_proj: linear(inner, width),
+            activation,
         }
     }
 }

@@ -7,9 +7,11 @@ Needs the packages torch and transformers; recorded with 2.15.0 and 5.24.0.
 """
 
 import json
+import math
 import sys
 from pathlib import Path
 
+import networks
 import torch
 import transformers as tf
 
@@ -52,6 +54,14 @@ WHISPER = tf.WhisperConfig(
     attn_implementation="eager", **{f"{part}_{key}": n for part in ("encoder", "decoder") for key, n in PART.items()},
 )
 
+UNETS = {
+    "unet": dict(model_type="unet", in_channels=3, out_channels=3, block_out_channels=[8, 8, 12], norm_num_groups=4),
+    "unet_timed": dict(model_type="unet", in_channels=3, out_channels=2, block_out_channels=[8, 12], norm_num_groups=4,
+                       time_embedding=True, attention_heads=3),
+}
+EXPERT = dict(model_type="smolvla_expert", hidden_size=16, intermediate_size=20, num_hidden_layers=3, num_attention_heads=4,
+              num_key_value_heads=2, head_dim=6, action_dim=5, context_dim=7)
+
 
 def fill(model, whole_norms):
     """Gives the weights the formula's values; returns their names and shapes."""
@@ -74,7 +84,8 @@ def rounded(values):
 
 
 def write(folder, name, model, config, output, **rest):
-    record = dict(config=json.loads(config.to_json_string()), output=rounded(output), **rest)
+    config = config if isinstance(config, dict) else json.loads(config.to_json_string())
+    record = dict(config=dict(config), output=rounded(output), **rest)
     record["config"].pop("transformers_version", None)
     (folder / f"{name}.json").write_text(json.dumps(record) + "\n")
 
@@ -102,6 +113,20 @@ def whisper(folder):
           greedy=greedy(model, features, [1, 5], 10))
 
 
+def wave(*shape):
+    return torch.sin(0.1 * torch.arange(math.prod(shape), dtype=torch.float64)).float().reshape(shape)
+
+
+def trained(folder, name, model, config, *inputs):
+    """One step of training: the loss is the mean of the output's squares."""
+    names = fill(model, whole_norms=True)
+    output = model(*inputs)
+    loss = output.pow(2).mean()
+    loss.backward()
+    norm = sum(value.grad.double().pow(2).sum() for value in model.parameters()) ** 0.5
+    write(folder, name, model, config, output.detach(), names=names, loss=float(loss.detach()), gradient_norm=float(norm))
+
+
 def main():
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "recorded")
     folder.mkdir(exist_ok=True)
@@ -116,12 +141,15 @@ def main():
     mask = [[1] * 8, [1] * 5 + [0] * 3]
     output = model(tokens, attention_mask=torch.tensor(mask)).last_hidden_state
     write(folder, "bert", model, BERT, output, names=names, tokens=TOKENS, mask=mask)
-    images = torch.sin(0.1 * torch.arange(2 * 3 * 32 * 32, dtype=torch.float64)).float().reshape(2, 3, 32, 32)
+    images = wave(2, 3, 32, 32)
     for name, config in IMAGES.items():
         model = tf.AutoModelForImageClassification.from_config(config).eval()
         names = fill(model, whole_norms=True)
         write(folder, name, model, config, model(images).logits, names=names)
     whisper(folder)
+    for name, config in UNETS.items():
+        trained(folder, name, networks.UNet(config), config, wave(2, 3, 8, 8), torch.tensor([3.0, 250.0]))
+    trained(folder, "expert", networks.ActionExpert(EXPERT), EXPERT, wave(2, 6, 5), wave(2, 1, 32), wave(2, 4, 7))
 
 
 main()
