@@ -172,6 +172,13 @@ impl Config {
     pub fn counts(&self, key: &str) -> Result<Option<Vec<usize>>> {
         self.find(key, "a list of counts", |value| value.as_array()?.iter().map(as_count).collect())
     }
+    /// A list of numbers, if there is one.
+    ///
+    /// # Errors
+    /// Something else.
+    pub fn numbers(&self, key: &str) -> Result<Option<Vec<f64>>> {
+        self.find(key, "a list of numbers", |value| value.as_array()?.iter().map(Value::as_f64).collect())
+    }
     /// How many classes a classifier has: `num_labels`, or as many as `id2label` names.
     ///
     /// # Errors

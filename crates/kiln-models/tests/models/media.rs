@@ -1,6 +1,6 @@
 //! Files of sound and images.
 
-use kiln_models::Sound;
+use kiln_models::{Image, Sound};
 
 /// A WAV file of 16-bit PCM.
 fn wav(channels: u16, rate: u32, samples: &[i16]) -> Vec<u8> {
@@ -36,6 +36,30 @@ fn sound_is_read_and_resampled() {
 }
 
 #[test]
+fn the_middle_of_an_image_is_shown() {
+    // Columns of one colour each; the outer two are cut off.
+    let bytes: Vec<u8> = (0..2).flat_map(|_| (0..4u8).flat_map(|column| [column * 51; 3])).collect();
+    let image = Image::parse("a.ppm", &[b"P6\n4 2\n255\n", &bytes[..]].concat()).unwrap();
+    let middle = image.square(2, ()).to_vec::<f32>().unwrap();
+    assert!(
+        middle.chunks(2).all(|row| (row[0] - 0.2).abs() < 1e-6 && (row[1] - 0.4).abs() < 1e-6),
+        "{middle:?}"
+    );
+    let mean = image.square(1, ()).to_vec::<f32>().unwrap();
+    assert!(mean.iter().all(|x| (x - 0.3).abs() < 1e-6), "{mean:?}");
+}
+
+#[test]
+fn wrong_images_are_errors() {
+    let error = |bytes: &[u8]| Image::parse("a.ppm", bytes).unwrap_err().to_string();
+    assert_eq!(error(b"P5 1 1 255 x"), "a.ppm: expected a PPM file, P6, found another kind");
+    assert_eq!(error(b"P6 1"), "a.ppm: expected three numbers, found fewer");
+    assert_eq!(error(b"P6 2 2 65535 "), "a.ppm: expected some pixels of 8 bits, found 2 by 2, up to 65535");
+    assert_eq!(error(b"P6 2 2 255\nabc"), "a.ppm: expected 2 by 2 pixels, found 3 bytes");
+    assert!(error(format!("P6 {0} {0} 255 x", usize::MAX).as_bytes()).contains("pixels"));
+}
+
+#[test]
 fn wrong_files_are_errors() {
     let whole = wav(1, 16_000, &[1, 2, 3]);
     let error = |bytes: &[u8]| Sound::parse("a.wav", bytes).unwrap_err().to_string();
@@ -54,12 +78,13 @@ fn wrong_files_are_errors() {
 /// Any bytes give an error or a file's contents.
 #[test]
 fn broken_files_never_panic() {
-    let (whole, mut state) = (wav(2, 8000, &[5; 8]), 1u32);
+    let (sound, image, mut state) = (wav(2, 8000, &[5; 8]), b"P6 #a\n2 2 255\nabcdefghijkl".to_vec(), 1u32);
     let mut draw = |below: usize| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (state >> 8) as usize % below
     };
     for _ in 0..1000 {
+        let whole = [&sound, &image][draw(2)];
         let mut bytes = whole[..draw(whole.len() + 1)].to_vec();
         for _ in 0..draw(4) {
             let place = draw(bytes.len().max(1));
@@ -69,6 +94,9 @@ fn broken_files_never_panic() {
         }
         if let Ok(sound) = Sound::parse("a.wav", &bytes) {
             assert!(sound.samples.len() <= bytes.len());
+        }
+        if let Ok(image) = Image::parse("a.ppm", &bytes) {
+            assert!(image.bytes.len() <= bytes.len());
         }
     }
 }
