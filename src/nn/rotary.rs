@@ -6,7 +6,6 @@ use crate::base::{DType, Device, Result};
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 use crate::tensor::options::options;
-use crate::tensor::slicing::Ellipsis;
 
 options! {
     /// How queries and keys are turned by their positions (Su et al. 2021): planes of two channels, each
@@ -180,17 +179,14 @@ impl Rotary {
         }
     }
 
+    /// Planes of channels `(a, b)` as `(a cos - b sin, b cos + a sin)`. No condition tells the two channels
+    /// apart: the other one's sine has a sign of its own.
     fn planes_turned(&self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Tensor {
-        let both = |a: &Tensor, b: &Tensor| [a * cos - b * sin, b * cos + a * sin];
-        if self.interleaved {
-            let planes = x.unflatten(-1, [-1, 2]);
-            let [a, b] = both(&planes.i((Ellipsis, 0)), &planes.i((Ellipsis, 1)));
-            return Tensor::stack(&[&a, &b], -1).flatten(-2, -1);
-        }
-        let halves = x.chunk(2, -1);
-        let [a, b] = &halves[..] else { return halves[0].clone() };
-        let [a, b] = both(a, b);
-        Tensor::cat(&[&a, &b], -1)
+        let (pair, split) = if self.interleaved { (-1, [-1, 2]) } else { (-2, [2, -1]) };
+        let channel = Tensor::arange(0, 2, 1, (x.device(), x.dtype()));
+        let sign = if self.interleaved { channel } else { channel.unsqueeze(1) } * 2 - 1;
+        let (planes, [cos, sin]) = (x.unflatten(-1, split), [cos, sin].map(|factor| factor.unsqueeze(pair)));
+        (&planes * cos + planes.flip(pair) * (sin * sign)).flatten(-2, -1)
     }
 }
 
