@@ -2,7 +2,9 @@
 //! here has a process of its own, since the setting is the process's.
 
 use kiln::prelude::*;
-use kiln::{Precision, float32_matmul_precision, set_float32_matmul_precision};
+use kiln::{
+    Precision, Quantization, QuantizedTensor, float32_matmul_precision, set_float32_matmul_precision,
+};
 
 /// Integers from -2 to 2.
 fn small<const N: usize>(dims: [usize; N], seed: usize, device: Device) -> Tensor {
@@ -48,6 +50,34 @@ fn systems_are_solved_exactly() {
     }
 }
 
+/// What one row times quantized weights may be off by: at medium precision its elements are rounded to one
+/// of 255 values a block.
+fn a_row_times_quantized_weights(precision: Precision) {
+    let (rows, k) = (40, 608);
+    let x: Vec<f32> = (0..k).map(|i| (0.7 * i as f32).sin() * (1 + i % 5) as f32).collect();
+    let row = Tensor::from_slice(&x, [1, k], ());
+    for quantization in Quantization::ALL {
+        let numbers = small([rows, k], 3, Device::cpu()) * 0.11;
+        let packed = QuantizedTensor::quantize(&numbers, quantization).expect("packed");
+        let y = row.linear(&packed.dequantize(), None);
+        let source = y.plan().expect("a plan").kernels[0].source().expect("a text");
+        let rounds = precision == Precision::Medium;
+        assert_eq!(source.contains("rounded to 8 bits"), rounds, "{quantization:?}, {precision:?}: {source}");
+        let weights: Vec<f32> = packed.dequantize().to_vec().expect("numbers");
+        for (found, weights) in y.to_vec::<f32>().expect("a product").into_iter().zip(weights.chunks(k)) {
+            let terms = weights.iter().zip(&x).map(|(&w, &x)| f64::from(w) * f64::from(x));
+            let (right, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
+            let lost = weights.chunks(32).zip(x.chunks(32)).map(|(weights, x)| {
+                let most = x.iter().fold(0f32, |most, x| most.max(x.abs()));
+                weights.iter().map(|w| f64::from(w.abs() * most) / 254.0).sum::<f64>()
+            });
+            let bound = 1e-6 * size + if rounds { lost.sum() } else { 0.0 };
+            let error = (f64::from(found) - right).abs();
+            assert!(error <= bound, "{quantization:?}, {precision:?}: {error}, at most {bound}");
+        }
+    }
+}
+
 #[test]
 fn the_setting_says_how_exactly_32_bit_floats_are_multiplied() {
     assert_eq!(float32_matmul_precision(), Precision::Highest);
@@ -68,7 +98,8 @@ fn the_setting_says_how_exactly_32_bit_floats_are_multiplied() {
     for (precision, call, [tf32, bf16]) in settings {
         set_float32_matmul_precision(precision);
         systems_are_solved_exactly();
-        // The CPU multiplies exactly in any case.
+        a_row_times_quantized_weights(precision);
+        // The CPU multiplies floats exactly in any case.
         assert_eq!(sum_of_64(beyond_bf16, Device::cpu()), [64.0 * beyond_bf16; 256]);
         let Some(device) = device else { continue };
         let calls = |name: &str| source(device).contains(&format!("{{ {name}c, a, b); }}"));

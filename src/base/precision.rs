@@ -18,7 +18,8 @@ pub enum Precision {
     /// Where a device has tensor cores, with the 11 significant bits that they take
     /// of a 32-bit float (TF32); else as [`Precision::Highest`].
     High,
-    /// Where a device has tensor cores, with the 8 significant bits of BF16; else as
+    /// Where a device has tensor cores, with the 8 significant bits of BF16. On the CPU, a vector that
+    /// meets [quantized](crate::QuantizedTensor) weights is rounded to 8 bits, block by block. Else as
     /// [`Precision::High`].
     Medium,
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use kiln::nn::{ModuleExt, Sampling};
-use kiln::{DType, Device, Quantization};
+use kiln::{DType, Device, Precision, Quantization, set_float32_matmul_precision};
 use kiln_models::{LanguageModel, LoadModelOpts, Message, Session, TextOpts, TextStream};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -34,6 +34,9 @@ struct Arguments {
     /// Quantizes the weights of safetensors: Q8_0, Q4_0 or Q4_1.
     #[arg(long, value_parser = quantization)]
     quantize: Option<Quantization>,
+    /// Multiplies by quantized weights with all digits, not 8 bits, of what they are multiplied with.
+    #[arg(long)]
+    exact: bool,
     /// Most tokens of an answer.
     #[arg(long, default_value_t = 256)]
     tokens: usize,
@@ -94,6 +97,9 @@ fn open(arguments: &Arguments) -> Result<LanguageModel, Failure> {
     let mut load = LoadModelOpts::default().device(arguments.device);
     (load.dtype, load.quantize) = (arguments.dtype, arguments.quantize);
     let model = LanguageModel::open(&arguments.model, load)?;
+    if !arguments.exact && model.model().parameters().iter().any(|weight| weight.quantized().is_some()) {
+        set_float32_matmul_precision(Precision::Medium);
+    }
     let (numbers, layers) = (model.model().num_params(), model.model().config().layers);
     eprintln!(
         "{:.0} million weights in {layers} layers on {}, loaded in {:.1?}",

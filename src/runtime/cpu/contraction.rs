@@ -20,7 +20,7 @@ use quantized_rows::QuantizedRows;
 pub(super) use result::{ResultSink, ResultTarget};
 use terms::SummedTerms;
 
-use crate::base::{CowArc, DType};
+use crate::base::{CowArc, DType, Precision};
 use crate::kernel::contraction::as_reduction;
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
@@ -42,6 +42,7 @@ pub struct ContractionProgram {
     name: String,
     dtype: DType,
     terms: SummedTerms,
+    precision: Precision,
     batch: usize,
     m: usize,
     n: usize,
@@ -131,6 +132,7 @@ pub fn compile_terms(kernel: &Kernel, contraction: &Contraction, terms: SummedTe
         name: kernel.name.to_string(),
         dtype: contraction.dtype,
         terms,
+        precision: contraction.precision,
         batch: points(&contraction.batch),
         m: points(rows),
         n: points(cols),
@@ -342,7 +344,8 @@ impl ContractionProgram {
 
     fn run<T: gemm::GemmElement>(&self, bindings: &Bindings<'_>) {
         let (fill_a, fill_b) = (self.a.filler::<T>(bindings), self.b.filler::<T>(bindings));
-        let (dots_a, dots_b) = (self.a.dots::<T>(bindings, self.k), self.b.dots::<T>(bindings, self.k));
+        let [dots_a, dots_b] =
+            [&self.a, &self.b].map(|side| side.dots::<T>(bindings, self.k, self.precision));
         let (batch_a, batch_b) = (self.a.offsets(), self.b.offsets());
         let a = self.a.operand(bindings, &batch_a, fill_a.as_deref()).with_dots(dots_a.as_deref());
         let b = self.b.operand(bindings, &batch_b, fill_b.as_deref()).with_dots(dots_b.as_deref());
@@ -399,7 +402,10 @@ impl ContractionProgram {
     /// The program as text.
     pub fn source(&self) -> String {
         let ContractionProgram { name, dtype, terms, batch, m, n, k, .. } = self;
-        let mut text = format!("product {name}: {dtype}{terms}, {batch} x ({m} x {k} x {n})\n");
+        let vectors = (*m == 1 && self.b.rounds_vectors(self.precision))
+            || (*n == 1 && self.a.rounds_vectors(self.precision));
+        let rounded = if vectors { ", vector rounded to 8 bits" } else { "" };
+        let mut text = format!("product {name}: {dtype}{terms}, {batch} x ({m} x {k} x {n}){rounded}\n");
         for (operand, side) in [("a", &self.a), ("b", &self.b)] {
             let _ = write!(text, "{operand}: {}", side.source());
         }

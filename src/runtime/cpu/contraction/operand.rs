@@ -1,6 +1,8 @@
 //! Where the operands of a product come from, and what gives a product its elements.
 
+use crate::base::Precision;
 use crate::runtime::Bindings;
+use crate::runtime::cpu::contraction::quantized_rows::QuantizedRows;
 use crate::runtime::cpu::contraction::{BlockWriter, Strides, element};
 use crate::runtime::cpu::gemm::{self, DotRequest, GemmOperand, PackOrder, PackRequest};
 use crate::runtime::cpu::tile::product::StridedBlock;
@@ -46,24 +48,41 @@ impl OperandSource {
         }))
     }
 
+    /// The quantized rows that may be multiplied with a vector without being written, if that is what it is.
+    fn quantized(&self) -> Option<&QuantizedRows> {
+        match self {
+            OperandSource::Packed { writer: BlockWriter::Quantized(rows), order: PackOrder::KContiguous } => {
+                Some(rows)
+            }
+            OperandSource::Packed { .. } | OperandSource::Strided { .. } => None,
+        }
+    }
+
+    /// Whether a vector is rounded to 8 bits to be multiplied with its rows, at this precision.
+    pub fn rounds_vectors(&self, precision: Precision) -> bool {
+        precision == Precision::Medium && self.quantized().is_some_and(|rows| rows.integer_dot().is_some())
+    }
+
     /// What multiplies rows of depth `k` with a vector without writing them, if anything does.
     pub fn dots<'a, T: gemm::GemmElement>(
         &'a self,
         bindings: &Bindings<'a>,
         k: usize,
+        precision: Precision,
     ) -> Option<Box<dyn Fn(DotRequest<T>) + Sync + 'a>> {
-        let OperandSource::Packed { writer: BlockWriter::Quantized(rows), order: PackOrder::KContiguous } =
-            self
-        else {
-            return None;
-        };
+        let (rows, rounds) = (self.quantized()?, self.rounds_vectors(precision));
         let memory = rows.on(bindings);
         rows.dot()?;
         Some(Box::new(move |request: DotRequest<T>| {
             // The values are of f32, so the product is.
             let DotRequest { batch, rows, vector, to } = request;
             // SAFETY: the kernel's accesses lie inside its buffers, and the results are the caller's.
-            unsafe { memory.dots(batch, rows, vector.cast(), k, to.cast()) }
+            unsafe {
+                match rounds {
+                    true => memory.integer_dots(batch, rows, vector.cast(), k, to.cast()),
+                    false => memory.dots(batch, rows, vector.cast(), k, to.cast()),
+                }
+            }
         }))
     }
 

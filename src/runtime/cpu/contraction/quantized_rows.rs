@@ -7,7 +7,10 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use half::f16;
-use kiln_simd::micro::{self, BlockedVector, CodeLayout, QUANTIZED_BLOCK, QuantizedDotFn, QuantizedRow};
+use kiln_simd::micro::{
+    self, BlockedVector, CodeLayout, IntegerDotFn, QUANTIZED_BLOCK, QuantizedDotFn, QuantizedRow,
+    RoundedVector,
+};
 
 use super::{Strides, element};
 use crate::base::{DType, Scalar};
@@ -78,6 +81,11 @@ impl QuantizedRows {
     /// The loop that multiplies a row with a vector, if there is one.
     pub fn dot(&self) -> Option<QuantizedDotFn> {
         micro::quantized_dot(self.layout, self.zero)
+    }
+
+    /// The same for a vector rounded to 8 bits.
+    pub fn integer_dot(&self) -> Option<IntegerDotFn> {
+        micro::integer_dot(self.layout, self.zero)
     }
 
     /// The matrix in memory.
@@ -239,11 +247,54 @@ impl QuantizedMemory<'_> {
         let sums: Vec<f32> =
             self.offsets.map_or_else(Vec::new, |_| elements.chunks_exact(QUANTIZED_BLOCK).map(sum).collect());
         let vector = BlockedVector { elements: vector, sums: sums.as_ptr() };
-        for line in lines.clone() {
-            let to = to.wrapping_add(line - lines.start);
+        for row in self.lines(batch, lines, blocks, to) {
             // SAFETY: the caller's promise.
-            unsafe { dot(&QuantizedRow { blocks, to, ..self.row(batch, line, 0) }, &vector) };
+            unsafe { dot(&row, &vector) };
         }
+    }
+
+    /// The same with the vector rounded to 8 bits, block by block.
+    ///
+    /// # Safety
+    /// As [`QuantizedMemory::dots`].
+    pub unsafe fn integer_dots(
+        &self,
+        batch: usize,
+        lines: Range<usize>,
+        vector: *const f32,
+        k: usize,
+        to: *mut f32,
+    ) {
+        let Some(dot) = self.rows.integer_dot() else { unreachable!("asked for a loop that is not there") };
+        // SAFETY: the caller's promise.
+        let vector = RoundedVector::round(unsafe { std::slice::from_raw_parts(vector, k) });
+        for row in self.lines(batch, lines, k / QUANTIZED_BLOCK, to) {
+            // SAFETY: the caller's promise.
+            unsafe { dot(&row, &vector) };
+        }
+    }
+
+    /// Some lines of so many blocks each, whose results go one after the other.
+    fn lines(
+        &self,
+        batch: usize,
+        lines: Range<usize>,
+        blocks: usize,
+        to: *mut f32,
+    ) -> impl Iterator<Item = QuantizedRow> + '_ {
+        let first = QuantizedRow { blocks, to, ..self.row(batch, lines.start, 0) };
+        let QuantizedRows { codes, scales, .. } = self.rows;
+        let steps = [codes.strides.row(), scales.strides.row()];
+        let offset_step = self.offsets.map_or(0, |(_, part)| part.strides.row());
+        (0..lines.len() as isize).map(move |line| QuantizedRow {
+            codes: first.codes.wrapping_offset(line * steps[0]),
+            scales: first.scales.wrapping_offset(line * steps[1]),
+            offsets: first
+                .offsets
+                .and_then(|start| NonNull::new(start.as_ptr().wrapping_offset(line * offset_step))),
+            to: first.to.wrapping_offset(line),
+            ..first
+        })
     }
 
     /// Writes a range of a line whose ends may lie within blocks, the first of which is `row`'s.

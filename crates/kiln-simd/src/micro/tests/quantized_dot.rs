@@ -5,7 +5,10 @@ use std::ptr::NonNull;
 use half::f16;
 
 use crate::micro::isa::forced::each_level;
-use crate::micro::{BlockedVector, CodeLayout, QUANTIZED_BLOCK, QuantizedRow, dequantize, quantized_dot};
+use crate::micro::{
+    BlockedVector, CodeLayout, QUANTIZED_BLOCK, QuantizedRow, RoundedVector, dequantize, integer_dot,
+    quantized_dot,
+};
 
 /// A packed row with its room, and a vector.
 struct Case {
@@ -72,6 +75,63 @@ fn a_dot_product_is_that_of_the_numbers() {
 }
 
 #[test]
+fn an_integer_product_is_that_of_the_vector_rounded_to_eight_bits() {
+    for ((layout, zero), blocks) in LAYOUTS.into_iter().flat_map(|l| [1, 2, 16, 37].map(|blocks| (l, blocks)))
+    {
+        for has_offsets in [false, true] {
+            let case = Case::new(layout, blocks, has_offsets);
+            let mut numbers = vec![0f32; blocks * QUANTIZED_BLOCK];
+            // SAFETY: all of these have room for the blocks.
+            unsafe { dequantize(layout)(&case.row(zero, &mut numbers)) };
+            // The vector rounded in double precision.
+            let rounded = case.elements.chunks(QUANTIZED_BLOCK).flat_map(|block| {
+                let step = f64::from(block.iter().fold(0f32, |most, x| most.max(x.abs()))) / 127.0;
+                block.iter().map(move |&x| (f64::from(x) / step).round() * step)
+            });
+            let terms: Vec<f64> = numbers.iter().zip(rounded).map(|(&a, b)| f64::from(a) * b).collect();
+            let (expected, size) = (terms.iter().sum::<f64>(), terms.iter().map(|x| x.abs()).sum::<f64>());
+            each_level(|level| {
+                let (dot, mut found) = (integer_dot(layout, zero).unwrap(), [f32::NAN]);
+                // SAFETY: as above.
+                unsafe { dot(&case.row(zero, &mut found), &RoundedVector::round(&case.elements)) };
+                let error = (f64::from(found[0]) - expected).abs();
+                assert!(error < 2e-6 * size, "{layout:?}, {blocks} blocks at {level:?}: {error} of {size}");
+            });
+        }
+    }
+    assert!(integer_dot(CodeLayout::Bytes, 8.0).is_none());
+}
+
+#[test]
+fn extreme_codes_do_not_overflow_and_what_is_no_number_stays_none() {
+    for (code, (layout, zero)) in [0u8, 255].into_iter().flat_map(|code| LAYOUTS.map(|l| (code, l))) {
+        let mut case = Case::new(layout, 2, false);
+        (case.codes.fill(code), case.scales.fill(f16::ONE));
+        let number = match layout {
+            CodeLayout::Bytes => f32::from(code) - zero,
+            CodeLayout::Nibbles => f32::from(code & 15) - zero,
+        };
+        let product = |elements: &[f32]| {
+            let (dot, mut found) = (integer_dot(layout, zero).unwrap(), [0f32]);
+            // SAFETY: there are as many blocks.
+            unsafe { dot(&case.row(zero, &mut found), &RoundedVector::round(elements)) };
+            found[0]
+        };
+        each_level(|level| {
+            for x in [1.0, -1.0, 0.0, 1e-42] {
+                let error = (product(&[x; 64]) - 64.0 * number * x).abs();
+                assert!(error < 1e-3, "{layout:?} of {code} times {x} at {level:?}: {error}");
+            }
+            for wrong in [f32::NAN, f32::INFINITY] {
+                let mut elements = [1.0; 64];
+                elements[40] = wrong;
+                assert!(product(&elements).is_nan(), "{layout:?}, {wrong} at {level:?}");
+            }
+        });
+    }
+}
+
+#[test]
 #[ignore = "a measurement"]
 fn rate() {
     for (layout, zero) in LAYOUTS {
@@ -85,9 +145,14 @@ fn rate() {
             unsafe { dot(std::hint::black_box(&row), std::hint::black_box(&vector)) };
         }
         let seconds = start.elapsed().as_secs_f64();
-        println!(
-            "{layout:?}, zero {zero}: {:.2} numbers a nanosecond",
-            rounds as f64 * 1536.0 / seconds / 1e9
-        );
+        let floats = rounds as f64 * 1536.0 / seconds / 1e9;
+        let (dot, vector) = (integer_dot(layout, zero).unwrap(), RoundedVector::round(&case.elements));
+        let start = std::time::Instant::now();
+        for _ in 0..rounds {
+            // SAFETY: as above.
+            unsafe { dot(std::hint::black_box(&row), std::hint::black_box(&vector)) };
+        }
+        let integers = rounds as f64 * 1536.0 / start.elapsed().as_secs_f64() / 1e9;
+        println!("{layout:?}, zero {zero}: {floats:.2} numbers a nanosecond, {integers:.2} in integers");
     }
 }
