@@ -18,10 +18,13 @@ pub enum BuiltIn {
     /// The gradient of an attention's values, from queries, keys, the result's gradient,
     /// the [`BuiltIn::AttentionLogSum`], which the body does not need, and perhaps a mask.
     AttentionBackwardValues,
+    /// The numbers of packed codes, from codes, scales and perhaps offsets; the attributes say how they are
+    /// packed and of which type the numbers are. Operands and attributes determine the body.
+    Dequantize,
 }
 
 impl BuiltIn {
-    /// All of them.
+    /// Those that a composite of a user can be, by its name.
     pub const ALL: [BuiltIn; 4] = [
         BuiltIn::Attention,
         BuiltIn::AttentionLogSum,
@@ -36,6 +39,7 @@ impl BuiltIn {
             BuiltIn::AttentionLogSum => "attention_log_sum",
             BuiltIn::AttentionBackward => "attention_backward",
             BuiltIn::AttentionBackwardValues => "attention_backward_values",
+            BuiltIn::Dequantize => "dequantize",
         }
     }
 
@@ -48,7 +52,7 @@ impl BuiltIn {
     pub const fn operands(self) -> usize {
         match self {
             BuiltIn::Attention => 3,
-            BuiltIn::AttentionLogSum => 2,
+            BuiltIn::AttentionLogSum | BuiltIn::Dequantize => 2,
             BuiltIn::AttentionBackward => 6,
             BuiltIn::AttentionBackwardValues => 4,
         }

@@ -13,7 +13,7 @@ use crate::base::{DType, Device, Scalar};
 use crate::ir::collect::{Collected, collect_body};
 use crate::ir::collective::CollectiveKind;
 use crate::ir::op::WindowAxis;
-use crate::ir::{Graph, NodeId, Op, Type};
+use crate::ir::{BuiltIn, Graph, NodeId, Op, Type};
 use crate::plan::donate::LeafMemory;
 use crate::plan::varint::VarintList;
 use crate::schedule::fallback::Fallback;
@@ -307,7 +307,10 @@ impl KeyWriter {
                     self.skeleton.words.extend(name.bytes().map(u64::from));
                     self.scalar(*value, value.default_dtype(), false, false);
                 }
-                self.graph(&collect_body(&composite.body.results), false);
+                // What is said already need not be read out.
+                if composite.built_in != Some(BuiltIn::Dequantize) {
+                    self.graph(&collect_body(&composite.body.results), false);
+                }
             }
             Op::Custom(custom, out) => {
                 self.tag(26, u64::from(*out));

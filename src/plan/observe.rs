@@ -8,7 +8,7 @@ use crate::base::{OpName, Region, Span};
 use crate::ir::collect::{Collected, collect};
 use crate::ir::{Node, NodeId, Op, Type};
 use crate::plan::build::Plan;
-use crate::plan::report::{KernelReport, kernel_of};
+use crate::plan::report::{KernelReport, kernel_of, unpacking};
 use crate::plan::run::UserCall;
 use crate::runtime::trace;
 use crate::schedule::{Location, StepAction};
@@ -153,13 +153,14 @@ impl ObservedRun {
 
 /// For each node of a plan's graph, the user's call that it comes from.
 fn calls(plan: &Plan, collected: &Collected) -> Vec<UserCall> {
-    let graph = &plan.schedule.graph;
-    let call = |(id, origin): (usize, Option<NodeId>)| match origin {
-        Some(origin) => {
-            let node = &collected.nodes[origin.index()];
-            UserCall { name: node.op_name(), span: node.span() }
+    let (graph, unpacking) = (&plan.schedule.graph, unpacking(collected));
+    let call = |(id, origin): (usize, Option<NodeId>)| {
+        let span = graph.nodes[id].span;
+        let node = origin.map(|origin| &*collected.nodes[origin.index()]);
+        match node.or_else(|| unpacking.get(&span).copied()) {
+            Some(node) => UserCall { name: node.op_name(), span: node.span() },
+            None => UserCall { name: OpName::default(), span },
         }
-        None => UserCall { name: OpName::default(), span: graph.nodes[id].span },
     };
     plan.schedule.origins().iter().enumerate().map(call).collect()
 }

@@ -48,6 +48,7 @@ pub use limits::UnsupportedPart;
 pub use lock::PlanLock;
 pub use memory::MemoryReport;
 pub(crate) use memory::needs;
+pub(crate) use names::unpacking;
 pub use rematerialized::Rematerialized;
 pub(crate) use table::{bytes, count, grouped};
 

@@ -391,6 +391,7 @@ pub fn part(op: &Op) -> Option<AttentionPart> {
         BuiltIn::AttentionBackward if *out == 0 => AttentionPart::QueryGradient,
         BuiltIn::AttentionBackward => AttentionPart::KeyGradient,
         BuiltIn::AttentionBackwardValues => AttentionPart::ValueGradient,
+        BuiltIn::Dequantize => return None,
     })
 }
 

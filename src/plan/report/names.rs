@@ -1,8 +1,11 @@
 //! Names of kernels in plans: the operations that the user called.
 
-use crate::base::OpName;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::base::{OpName, Span};
 use crate::ir::collect::Collected;
-use crate::ir::{Graph, GraphNode, NodeId, Op};
+use crate::ir::{BuiltIn, Graph, GraphNode, Node, NodeId, Op};
 use crate::plan::build::Plan;
 use crate::schedule::Step;
 use crate::schedule::fusion_class::{FusionClass, fusion_class};
@@ -12,8 +15,18 @@ const MAX_PARTS: usize = 4;
 
 /// For each node of a plan's graph, what the user called it.
 pub(super) fn names(plan: &Plan, collected: &Collected) -> Vec<Option<&'static str>> {
-    let given = plan.schedule.origins();
-    given.iter().map(|id| id.and_then(|id| collected.nodes[id.index()].name())).collect()
+    let (given, unpacking) = (plan.schedule.origins(), unpacking(collected));
+    let name = |(id, node): (Option<NodeId>, &GraphNode)| match id {
+        Some(id) => collected.nodes[id.index()].name(),
+        None => unpacking.get(&node.span).and_then(|whole| whole.name()),
+    };
+    given.iter().zip(&plan.schedule.graph.nodes).map(name).collect()
+}
+
+/// By line, the calls that unpack numbers: what is left of their bodies has no other origin.
+pub(crate) fn unpacking(collected: &Collected) -> HashMap<Span, &Node> {
+    let unpacks = |node: &&Arc<Node>| matches!(node.op(), Op::Composite(composite, _) if composite.built_in == Some(BuiltIn::Dequantize));
+    collected.nodes.iter().filter(unpacks).map(|node| (node.span(), &**node)).collect()
 }
 
 /// The operations that a step computes for the user, in order. Gradients, and what no call made, go

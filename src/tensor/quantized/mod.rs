@@ -9,10 +9,11 @@
 mod blocks;
 mod rounding;
 
-use crate::base::{DType, Device, Result, Shape};
-use crate::ir::AluOp;
+use crate::base::{DType, Device, Result, Scalar, Shape};
+use crate::ir::{AluOp, BuiltIn};
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
+use crate::tensor::control::composite_at;
 use crate::tensor::var::kept;
 
 /// How many numbers share a scale.
@@ -163,7 +164,22 @@ impl QuantizedTensor {
     /// ```
     #[track_caller]
     pub fn dequantize(&self) -> Tensor {
-        self.dequantized(CallSite::here("dequantize"))
+        let site = CallSite::here("dequantize");
+        let code = |position: Option<usize>| Scalar::Int(position.map_or(-1, |position| position as i64));
+        let quantization = Quantization::ALL.iter().position(|other| *other == self.quantization);
+        let dtype = DType::ALL.iter().position(|other| *other == self.dtype);
+        let attributes = [("quantization", code(quantization)), ("dtype", code(dtype))];
+        let parts: Vec<Tensor> = self.parts().cloned().collect();
+        let body = |parts: &[Tensor]| match parts {
+            [codes, scales, offsets @ ..] => {
+                let offsets = offsets.first().cloned();
+                let packed =
+                    QuantizedTensor { codes: codes.clone(), scales: scales.clone(), offsets, ..self.clone() };
+                vec![packed.dequantized(site)]
+            }
+            [] | [_] => Vec::new(),
+        };
+        composite_at(site.span, BuiltIn::Dequantize, &attributes, &parts, body).remove(0)
     }
 
     fn dequantized(&self, site: CallSite) -> Tensor {
