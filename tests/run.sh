@@ -290,6 +290,7 @@ fi
 
 step "benchmarks compile and agree on a short run"
 ITEMS=2,5c,10a BUDGET_S=0.1 cargo bench --quiet --bench peers -- --device cpu
+cargo test --quiet --workspace --all-features --bench models -- --small --budget 0 --only smollm2,whisper,generate-q8_0
 
 step "what each step took"
 printf '%s%5ss  in all\n' "$took" "$SECONDS"
