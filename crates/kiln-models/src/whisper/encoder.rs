@@ -114,7 +114,8 @@ pub(super) fn attention(width: usize, stack: WhisperStack, causal: bool, place: 
 impl Layer for WhisperEncoder {
     #[track_caller]
     fn forward(&self, features: &Tensor) -> Tensor {
-        let x = self.activation.apply(&self.conv1.forward(features));
+        let features = features.to_dtype(self.conv1.weight.dtype());
+        let x = self.activation.apply(&self.conv1.forward(&features));
         let x = self.activation.apply(&self.conv2.forward(&x)).transpose(1, 2);
         let length = x.shape().get(1).copied().unwrap_or(0);
         let x = x + self.embed_positions.weight.get().narrow(0, 0, length);

@@ -56,6 +56,22 @@ fn the_likeliest_tokens_are_those_of_transformers() {
 }
 
 #[test]
+fn weights_of_16_bits_hear_as_well() {
+    let record = recorded("whisper");
+    let checkpoint = Checkpoint::open(record.saved("whisper_16")).unwrap();
+    for (dtype, most) in [(DType::F16, 0.02), (DType::BF16, 0.2)] {
+        let model = Whisper::load(&checkpoint, LoadModelOpts::default().dtype(dtype)).unwrap();
+        let features = model.features(&sound(Device::cpu())).unsqueeze(0);
+        let logits = model.forward(&features, &record.tokens(Device::cpu()).narrow(0, 0, 1));
+        assert_eq!(logits.dtype(), dtype);
+        let expected = Tensor::from_vec(record.output[..8 * 24].to_vec(), [1, 8, 24], ());
+        let error = (logits.float() - expected).abs().max(..).item::<f32>().unwrap();
+        assert!(error < most, "{dtype}: {error}");
+        assert!(!model.transcribe(&features, &[1, 5], 4).unwrap().is_empty());
+    }
+}
+
+#[test]
 fn sound_of_any_length_is_heard() {
     let model = whisper(Device::cpu());
     for length in [0, 1, 16_000, 40_000] {
