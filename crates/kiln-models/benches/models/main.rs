@@ -90,6 +90,7 @@ fn all(arguments: &Arguments) -> Result<(), Failure> {
         return Err(format!("expected one of {:?}, found {other}", known().collect::<Vec<_>>()).into());
     }
     let wanted = |name: &&str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
+    let peers = table::read(&arguments.peers, arguments.threads)?;
     let mut lines = Vec::new();
     for name in known().filter(wanted) {
         let mut child = Command::new(std::env::current_exe()?);
@@ -103,7 +104,6 @@ fn all(arguments: &Arguments) -> Result<(), Failure> {
         println!("{line}");
         lines.push(line);
     }
-    let peers = table::read(&arguments.peers, arguments.threads)?;
     println!("\n{}", table::show(&lines, &peers));
     Ok(())
 }

@@ -36,9 +36,10 @@ pub fn run(arguments: &Arguments, name: &str) -> Result<Value, Failure> {
         "smolvla" => smolvla(arguments)?,
         other => return Err(format!("no model {other}").into()),
     };
-    let infer = |output: &dyn Fn() -> Tensor| {
+    let infer = |output: &dyn Fn() -> Tensor| -> Result<(), Failure> {
         let _no_graph = no_grad();
-        output().realize().map(drop).map_err(Failure::from)
+        output().realize()?;
+        Ok(arguments.device.synchronize()?)
     };
     let mut line = json!({ "model": network.name });
     line["infer"] = measure(arguments.budget, || infer(&network.infer))?;
@@ -57,7 +58,8 @@ pub fn run(arguments: &Arguments, name: &str) -> Result<Value, Failure> {
     line["train"] = measure(arguments.budget * 1.5, || {
         let loss = step()?;
         let gradients: Vec<Tensor> = params.iter().filter_map(|param| param.grad()).collect();
-        Ok(realize(&gradients.iter().chain([&loss]).collect::<Vec<_>>())?)
+        realize(&gradients.iter().chain([&loss]).collect::<Vec<_>>())?;
+        Ok(arguments.device.synchronize()?)
     })?;
     let loss = step()?;
     let norm = clip_grad_norm(&params, f64::INFINITY)?;
