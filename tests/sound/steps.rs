@@ -162,6 +162,22 @@ fn what_gradients_need_is_not_overwritten() {
     assert_eq!(kiln::grad(&y.sum(..), &[&w]).remove(0).to_vec::<f32>().unwrap(), [52.0, 329.0, 47.0]);
 }
 
+/// The content of a cell is overwritten by the next, unless somebody holds it.
+#[test]
+fn what_a_cell_held_before_is_there_for_who_holds_it() {
+    for device in devices() {
+        let var = Var::new(realized(vec![0.0; 1024], device));
+        let first = var.get();
+        for step in 1..4 {
+            let before = var.get();
+            var.set(&before + 1.0).unwrap();
+            assert_eq!(var.get().to_vec::<f32>().unwrap(), [step as f32; 1024], "{device}");
+            assert_eq!(before.to_vec::<f32>().unwrap(), [step as f32 - 1.0; 1024], "{device}");
+        }
+        assert_eq!(first.to_vec::<f32>().unwrap(), [0.0; 1024], "{device}");
+    }
+}
+
 /// Everybody looks at the loss before its gradients are taken. What lies in memory then is not computed again:
 /// of a step's ten kernels fewer than two run twice.
 #[test]
