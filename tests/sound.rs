@@ -1,6 +1,8 @@
 //! One value is computed once, whoever asks; what is put somewhere stays there; state follows the step, wholly or
 //! not at all.
 
+#[path = "sound/late.rs"]
+mod late;
 #[path = "sound/places.rs"]
 mod places;
 #[path = "sound/steps.rs"]

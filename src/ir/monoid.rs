@@ -5,7 +5,7 @@
 //! Because combination is associative, split reductions, trees and scans all
 //! follow from the row. States are at most three numbers.
 
-use crate::base::{DType, Kind};
+use crate::base::{DType, Kind, Scalar};
 
 /// What a reduction or scan combines with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -124,6 +124,14 @@ impl Monoid {
                 Monoid::Min => MonoidState::Int(greatest, 0),
                 Monoid::ArgMax | Monoid::ArgMin => MonoidState::Int(0, -1),
             }
+        }
+    }
+
+    /// The number that changes none it is combined with, of a row whose states are one number.
+    pub fn neutral(self, dtype: DType) -> Scalar {
+        match self.identity(dtype) {
+            MonoidState::Int(value, _) => Scalar::Int(value),
+            MonoidState::Float(value, ..) => Scalar::Float(value),
         }
     }
 

@@ -95,6 +95,16 @@ pub enum ScatterMode {
 }
 
 impl ScatterMode {
+    /// What combines updates whose order does not matter but for rounding; `None` where the last wins.
+    pub fn monoid(self) -> Option<Monoid> {
+        match self {
+            ScatterMode::Set => None,
+            ScatterMode::Add => Some(Monoid::Sum),
+            ScatterMode::Mul => Some(Monoid::Prod),
+            ScatterMode::Max => Some(Monoid::Max),
+            ScatterMode::Min => Some(Monoid::Min),
+        }
+    }
     /// The operation that combines; `None` overwrites.
     pub fn op(self) -> Option<AluOp> {
         match self {

@@ -1,14 +1,15 @@
 //! How many steps parameters have made, and the numbers that depend on it.
 //!
-//! The host counts the steps of an optimizer, unless a step may be skipped on the device, as after an
-//! overflow in 16 bits: then the device counts, in a number that a skipped step leaves as it was, and the
-//! host waits for nothing.
+//! The host counts the steps of an optimizer, unless a step may turn out void on the device: after an overflow in
+//! 16 bits, or on a GPU by an index out of range. Then the device counts, in a number that such a step leaves as it
+//! was, and the host waits for nothing.
 
 use std::ops::{Add, Div, Mul};
 use std::sync::Arc;
 
 use crate::base::{DType, Device, Result};
 use crate::optim::rule::Rule;
+use crate::plan::fallback::tells_late;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 
@@ -200,7 +201,7 @@ impl<'a, R: Rule> StepNumbers<'a, R> {
         }
         let (dtype, device) = (key.1, key.2);
         let (number, before, after) = match (steps, self.skip(device)) {
-            (StepCount::Known(steps), None) => {
+            (StepCount::Known(steps), None) if !self.may_be_void(device) => {
                 let after = steps + 1;
                 (StepNumber::from(after as f64), StepCount::Known(*steps), StepCount::Known(after))
             }
@@ -212,6 +213,13 @@ impl<'a, R: Rule> StepNumbers<'a, R> {
         let step = StepOf { before, after, numbers };
         self.known.push((key, step.clone()));
         Ok(step)
+    }
+
+    /// Whether the device may find a step void when the host has counted it, and a later one depends on the count.
+    fn may_be_void(&self, device: Device) -> bool {
+        let any = || StepNumber(Value::Device(self.site, self.site.argument(1, DType::F32, device)));
+        tells_late(device)
+            && self.rule.numbers(&any()).iter().any(|number| matches!(number.0, Value::Device(..)))
     }
 
     /// A step that the device counts: its number, and the counts before and after.

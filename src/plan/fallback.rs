@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::base::DeviceKind;
+use crate::base::{Device, DeviceKind};
 use crate::ir::collect::{AddressMap, Collected};
 use crate::ir::pending::Cells;
-use crate::ir::{Node, NodeId, Op};
+use crate::ir::{Node, NodeId, Op, ScatterMode};
 use crate::schedule::fallback::Fallback;
 
 /// A new value of some state, and the value before.
@@ -41,14 +41,20 @@ pub(crate) fn fallbacks(
     found
 }
 
-/// A write into what was there costs what it writes, and choosing all of it would copy the rest: what is written at
-/// an index stays written.
+/// What overwrites a part of what was there costs what it writes, and choosing all of it would copy the rest: it
+/// stays written.
 fn can_fall_back((new, before): &Replacement) -> bool {
-    let gpu = match new.ty().device.kind {
+    tells_late(new.ty().device)
+        && new.ty() == before.ty()
+        && !matches!(new.op(), Op::Scatter(_, ScatterMode::Set))
+}
+
+/// Whether a device tells of an index out of range when the host next waits.
+pub(crate) fn tells_late(device: Device) -> bool {
+    match device.kind {
         DeviceKind::Wgpu | DeviceKind::Cuda => true,
         DeviceKind::Cpu | DeviceKind::Meta | DeviceKind::Null => false,
-    };
-    gpu && new.ty() == before.ty() && !matches!(new.op(), Op::Scatter(..))
+    }
 }
 
 /// The numbers that nodes have in a collection.

@@ -3,13 +3,15 @@
 //! A device that learns of a bad index late has run the rest of the plan by then. So the plan asks
 //! itself: each index is compared with its axis, and where one is beyond it, a result with a
 //! fallback is what was there before. That is one comparison for each index and one choice in the
-//! kernel that writes the state; nobody waits.
+//! kernel that writes the state; nobody waits. Updates that are combined with the state in its own memory
+//! become neutral ones instead.
 
 use crate::base::{Device, Scalar, Span};
 use crate::ir::alu::AluOp;
+use crate::ir::collect::collect_body;
 use crate::ir::monoid::Monoid;
 use crate::ir::rewrite::GraphBuilder;
-use crate::ir::{Graph, NodeId, Op};
+use crate::ir::{Graph, GraphNode, NodeId, Op};
 
 /// A result and what it falls back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +44,26 @@ pub fn insert_fallbacks(mut graph: Graph, outputs: &[u32], late: &dyn Fn(Device)
                 all
             }
         };
-        let all = builder.shaped(all, &ty.shape, span);
-        builder.graph.outputs[output as usize] = builder.alu(AluOp::Where, &[all, new, before], span);
+        builder.graph.outputs[output as usize] =
+            combined_if(&mut builder, all, new, before).unwrap_or_else(|| {
+                let all = builder.shaped(all, &ty.shape, span);
+                builder.alu(AluOp::Where, &[all, new, before], span)
+            });
     }
     builder.graph
+}
+
+/// What a scatter combines with `before`, where `all` holds; `None` for anything else. Where it does not, the updates
+/// change nothing, and what they do not touch is not copied.
+fn combined_if(builder: &mut GraphBuilder, all: NodeId, new: NodeId, before: NodeId) -> Option<NodeId> {
+    let GraphNode { operands, span, .. } = builder.graph.node(new).clone();
+    let Op::Scatter(axis, mode) = builder.graph.node(new).op else { return None };
+    let update = builder.graph.ty(operands[2]).clone();
+    let monoid = mode.monoid().filter(|_| operands[0] == before)?;
+    let neutral = builder.full(monoid.neutral(update.dtype), &update, span);
+    let all = builder.shaped(all, &update.shape, span);
+    let update = builder.alu(AluOp::Where, &[all, operands[2], neutral], span);
+    Some(builder.add(Op::Scatter(axis, mode), &[before, operands[1], update], span))
 }
 
 /// An index that a kernel checks.
@@ -58,21 +76,49 @@ struct CheckedIndex {
 
 /// The indices of which every element is used: others may be bad and nobody is told.
 fn checked_indices(graph: &Graph, late: &dyn Fn(Device) -> bool) -> Vec<CheckedIndex> {
-    let used = used_whole(graph);
     let mut found: Vec<CheckedIndex> = Vec::new();
-    for id in graph.ids().filter(|id| used[id.index()]) {
-        let node = graph.node(id);
-        let (Op::Gather(axis) | Op::Scatter(axis, _)) = node.op else { continue };
-        let extent = graph.ty(node.operands[0]).shape[usize::from(axis)];
-        let (index, device) = (unmoved(graph, node.operands[1]), node.ty.device);
-        let checked = CheckedIndex { index, extent, device };
+    indices_within(graph, &|index| Some(index), &mut |checked| {
         // Positions made of a ramp are right, or a constant mistake.
-        let made = matches!(graph.node(index).op, Op::Iota(..) | Op::Const(..));
-        if late(device) && !made && !found.contains(&checked) {
+        let made = matches!(graph.node(checked.index).op, Op::Iota(..) | Op::Const(..));
+        if late(checked.device) && !made && !found.contains(&checked) {
             found.push(checked);
         }
-    }
+    });
     found
+}
+
+/// Finds the indices of a graph and of the bodies in it. `outside` says which node of the outermost graph one is;
+/// what a body computes itself, or carries from one iteration to the next, is none.
+fn indices_within(
+    graph: &Graph,
+    outside: &dyn Fn(NodeId) -> Option<NodeId>,
+    found: &mut dyn FnMut(CheckedIndex),
+) {
+    let used = used_whole(graph);
+    for id in graph.ids().filter(|id| used[id.index()]) {
+        let node = graph.node(id);
+        if let Op::Gather(axis) | Op::Scatter(axis, _) = node.op {
+            let extent = graph.ty(node.operands[0]).shape[usize::from(axis)];
+            if let Some(index) = outside(unmoved(graph, node.operands[1])) {
+                found(CheckedIndex { index, extent, device: node.ty.device });
+            }
+        } else if let Some(body) = node.op.body() {
+            let body = collect_body(&body.results);
+            let given = |id: NodeId| {
+                let Op::Param(number, _) = body.node(id).op else { return None };
+                outside(unmoved(graph, given(node, number as usize)?))
+            };
+            indices_within(&body, &given, found);
+        }
+    }
+}
+
+/// The operand that a parameter of a node's body is, or is a slice of, each time.
+fn given(node: &GraphNode, param: usize) -> Option<NodeId> {
+    let Op::Loop(spec, _) = &node.op else { return Some(node.operands[param]) };
+    // The iteration number comes first.
+    let operand = param.checked_sub(1).filter(|operand| *operand >= spec.carries)?;
+    Some(node.operands[operand])
 }
 
 /// What an index repeats or rearranges.

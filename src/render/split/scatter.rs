@@ -2,9 +2,8 @@
 //! its own copy of the elements, from what changes nothing on; the copies are combined,
 //! and the result with the elements themselves.
 
-use crate::base::{DType, Optimization, Scalar};
-use crate::ir::monoid::MonoidState;
-use crate::ir::{Monoid, ScatterMode};
+use crate::base::{DType, Optimization};
+use crate::ir::Monoid;
 use crate::kernel::{Affine, Expr, Kernel, ScatterStore};
 use crate::render::shader::PassBuffer;
 use crate::render::split::rewriter::KernelRewriter;
@@ -12,22 +11,12 @@ use crate::render::split::{BoundKernel, KernelSequence, PartGroup, SplitPoint};
 use crate::render::target::{Adapter, GpuTarget};
 use crate::render::thresholds;
 
-/// What combines copies, if the order of updates does not matter but for rounding.
-fn monoid(mode: ScatterMode) -> Option<Monoid> {
-    match mode {
-        ScatterMode::Set => None,
-        ScatterMode::Add => Some(Monoid::Sum),
-        ScatterMode::Mul => Some(Monoid::Prod),
-        ScatterMode::Max => Some(Monoid::Max),
-        ScatterMode::Min => Some(Monoid::Min),
-    }
-}
-
 /// How the updates are cut, if they should be: copies that take no more memory than the
 /// updates do twice, of thousands of updates each.
 pub fn split_point(kernel: &Kernel, scatter: &ScatterStore, target: &GpuTarget) -> Option<SplitPoint> {
     // A host's processor has few threads to share the updates between.
-    if !Optimization::Split.is_on() || target.adapter == Adapter::Software || monoid(scatter.mode).is_none() {
+    if !Optimization::Split.is_on() || target.adapter == Adapter::Software || scatter.mode.monoid().is_none()
+    {
         return None;
     }
     let updates = kernel.points_of(&scatter.axes);
@@ -47,7 +36,7 @@ pub fn split(
     split_point: &SplitPoint,
     target: &GpuTarget,
 ) {
-    let Some(monoid) = monoid(scatter.mode) else { panic!("parts of updates whose order matters") };
+    let Some(monoid) = scatter.mode.monoid() else { panic!("parts of updates whose order matters") };
     let dtype = scatter.dtype.compute();
     let copies = split_point.parts() * scatter.numel;
     let (each, all) = (split.block(copies * dtype.size()), split.block(scatter.numel * dtype.size()));
@@ -70,11 +59,7 @@ fn nothing(
     let dtype = scatter.dtype.compute();
     let mut rewriter = KernelRewriter::new(part, 0);
     let (_, position) = rewriter.axis(copies, 0);
-    let identity = match monoid.identity(dtype) {
-        MonoidState::Float(value, ..) => Scalar::Float(value),
-        MonoidState::Int(value, _) => Scalar::Int(value),
-    };
-    let value = rewriter.builder.constant(identity, dtype);
+    let value = rewriter.builder.constant(monoid.neutral(dtype), dtype);
     rewriter.store(block, value, 0, position, copies);
     rewriter.finish()
 }

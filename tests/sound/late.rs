@@ -1,0 +1,91 @@
+//! A GPU tells of a bad index when the host next waits, and later steps may have run by then. The state is as if the
+//! bad batches had not been there.
+
+use super::*;
+
+/// What is made of a weight of 10 rows of 4 and three indices of rows.
+type Use = fn(&Tensor, &Tensor) -> Tensor;
+type Start = fn(Param) -> Box<dyn Optimizer>;
+type Step = fn(&mut dyn Optimizer, Device) -> kiln::Result<()>;
+
+/// All of a state that a bad batch might change, and how many calls told of one.
+fn trained(device: Device, batches: &[[i64; 3]], uses: Use, (start, step): (Start, Step)) -> (State, usize) {
+    let weight =
+        Param::new(Tensor::from_vec((0..40).map(|i| (i % 7) as f32 * 0.1).collect(), [10, 4], device));
+    let mean = Var::new(Tensor::zeros([4], device));
+    let last = Var::new(Tensor::zeros([], device));
+    let seen = Var::new(Tensor::zeros([10], device));
+    let mut optimizer = start(weight.clone());
+    let mut failed = 0;
+    for &ids in batches {
+        optimizer.zero_grad();
+        let ids = Tensor::from_vec(ids.to_vec(), [3], device);
+        let x = weight.get();
+        let loss = uses(&x, &ids).square().mean(..);
+        mean.set(mean.get() * 0.5 + x.mean(0) + loss.detach()).unwrap();
+        // What it was is not part of what it becomes.
+        last.set(loss.detach()).unwrap();
+        // Written in place, at indices that are right.
+        seen.set(seen.get().index_add(0, &ids.clamp(0, 9), &Tensor::ones([3], device), 1.0)).unwrap();
+        loss.backward().unwrap();
+        failed += usize::from(step(&mut *optimizer, device).is_err());
+    }
+    failed += usize::from(device.synchronize().is_err());
+    let values = [weight.get(), mean.get(), last.get(), seen.get()];
+    (values.iter().map(|x| x.to_vec().unwrap()).collect(), failed)
+}
+
+type State = Vec<Vec<f32>>;
+
+/// A loop in which a row of what it carries is looked up and added to all.
+fn in_a_loop(x: &Tensor, ids: &Tensor, row: impl Fn(&Tensor, &Tensor) -> Tensor) -> Tensor {
+    let next = |carries: &[Tensor], ids: &[Tensor]| {
+        (vec![&carries[0] + row(&carries[0], &ids[0].reshape([1]))], vec![])
+    };
+    kiln::scan(&[x.clone()], &[ids.clone()], next).0.remove(0)
+}
+
+#[test]
+fn a_step_that_fails_late_changes_nothing() {
+    let uses: [Use; 6] = [
+        |x, ids| ids.embedding(x),
+        |x, ids| x.t().narrow(0, 0, 3).log_softmax(1).nll_loss(ids, Default::default()),
+        |x, ids| x.index_add(0, ids, &(x.narrow(0, 0, 3) * 2.0), 1.0),
+        |x, ids| x.gather(0, &ids.reshape([3, 1]).expand([3, 4])).flip(0).cumsum(0),
+        |x, ids| in_a_loop(x, &ids.flip(0), |x, id| id.embedding(x)),
+        |x, ids| in_a_loop(x, ids, |x, id| kiln::checkpoint(|x| id.embedding(x).sin(), x)),
+    ];
+    let adam: Start = |weight| Box::new(Adam::new([weight], AdamOpts::default().lr(0.1)));
+    let sgd: Start = |weight| Box::new(Sgd::new([weight], SgdOpts::default().lr(0.1).momentum(0.9)));
+    let step: Step = |optimizer, _| optimizer.step();
+    let unless: Step = |optimizer, device| optimizer.step_unless(&Tensor::full((), false, device));
+    for device in devices() {
+        for (number, uses) in uses.into_iter().enumerate() {
+            for optimizer in [(sgd, step), (adam, step), (adam, unless)] {
+                let (good, none) = trained(device, &[[1, 2, 3], [4, 5, 6], [7, 8, 9]], uses, optimizer);
+                let bad = [[1, 2, 3], [1, 99, 3], [4, 5, 6], [-1, 0, 0], [7, 8, 9]];
+                let (state, failed) = trained(device, &bad, uses, optimizer);
+                assert_eq!((none, good), (0, state), "{device} {number}");
+                assert!(failed > 0, "{device} {number}");
+            }
+        }
+    }
+}
+
+/// The device counts the steps on which something depends.
+#[test]
+fn a_step_that_fails_late_is_not_counted() {
+    for device in devices() {
+        let weight = Param::new(Tensor::ones([4, 2], device));
+        let mut optimizer = Adam::new([weight.clone()], AdamOpts::default());
+        for id in [0, 9, 1, 2] {
+            let ids = Tensor::from_vec(vec![id], [1], device);
+            ids.embedding(&weight.get()).sum(..).backward().unwrap();
+            // Told now, or later.
+            _ = optimizer.step();
+        }
+        _ = device.synchronize();
+        let steps = optimizer.state_dict().unwrap();
+        assert_eq!(steps.get("groups.0.params.0.steps").unwrap().item::<i64>().unwrap(), 3, "{device}");
+    }
+}
