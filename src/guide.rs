@@ -170,6 +170,38 @@
 //! # }
 //! ```
 //!
+//! # Will more GPUs help?
+//!
+//! Ranks that share the data do the same work each, and sum their gradients over a network. The plan of a
+//! step knows the kernels, the bytes to send and which kernels hide their way. So it tells what a cluster
+//! would do ([`scaling`](crate::plan::scaling)), from figures of its processors and links:
+//!
+//! ```
+//! use kiln::dist::{self, Ddp};
+//! use kiln::nn::{Layer, Linear, Relu, Sequential};
+//! use kiln::plan::roofline::PeakThroughput;
+//! use kiln::plan::scaling::{Link, Network};
+//! use kiln::prelude::*;
+//! // Two ranks, threads of this process, plan the step; nothing of it runs.
+//! let plans = dist::spawn(2, |world| {
+//!     let layers = Sequential::new().push(Linear::new(256, 256, ())).push(Relu).push(Linear::new(256, 256, ()));
+//!     let model = Ddp::new(layers, &world, ())?;
+//!     let loss = model.forward(&Tensor::ones([512, 256], ())).square().mean(..);
+//!     loss.backward()?;
+//!     loss.plan()
+//! })?;
+//! let gpu = PeakThroughput { bytes: 3e12, flops: 5e13, launches: 2e5, bytes_from_host: 5e10, bytes_to_host: 5e10 };
+//! let within_a_machine = Link { bytes: 3e11, latency: 3e-6 };
+//! let between_machines = Link { bytes: 2.5e10, latency: 1e-5 };
+//! let scaling = plans[0].scaling(&Network::of(8, within_a_machine).times(8, between_machines), gpu);
+//! let [one, .., all] = &scaling.steps[..] else { panic!("a row for 1, 2, 4 .. 64 ranks") };
+//! // So small a model waits for its network most of the time.
+//! assert!(one.efficiency() == 1.0 && all.ranks == 64 && all.efficiency() < 0.5, "{scaling}");
+//! # Ok::<(), kiln::Error>(())
+//! ```
+//!
+//! Larger batches on each rank, gradients of 16 bits and several batches a step move the balance.
+//!
 //! # When is a GPU the wrong choice?
 //!
 //! When the data is small (launches cost more than the work), when it crosses

@@ -6,7 +6,7 @@
 //! - [`run`]: a plan on data.
 //! - [`transfer`]: data out of a device, or to another.
 //! - [`report`]: what a plan will do; [`dot`] draws it, [`debug`] prints it.
-//! - [`roofline`]: the least time of a plan.
+//! - [`roofline`]: the least time of a plan; [`scaling`]: that of more ranks than there are.
 //! - [`memory`]: what devices hold; [`history`] writes its record to files.
 //! - [`budget`]: scopes with a memory limit, and plans within it.
 //! - [`guard`]: scopes that deny transfers or waiting.
@@ -46,6 +46,7 @@ pub mod report;
 pub mod roofline;
 #[doc(hidden)]
 pub mod run;
+pub mod scaling;
 #[cfg(test)]
 mod tests;
 #[doc(hidden)]

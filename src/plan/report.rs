@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::{Device, Direction, Result, Shape, Span};
 use crate::ir::collect::Collected;
+use crate::ir::collective::CollectiveKind;
 use crate::ir::open::closed;
 use crate::ir::pending::{Cells, StateScope};
 use crate::ir::{Graph, Node, NodeId, Op};
@@ -23,7 +24,7 @@ use crate::plan::realize::{Prepared, find_target, prepare};
 use crate::plan::run::ChannelOf;
 use crate::plan::run::collective::waiting_step;
 use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
-use crate::schedule::{Step, StepAction, TransferReason};
+use crate::schedule::{ScheduledGraph, Step, StepAction, TransferReason};
 
 mod blocks;
 mod casts;
@@ -149,10 +150,13 @@ pub struct CollectiveReport {
     pub bytes: u64,
     /// Where its data are.
     pub device: Device,
+    /// Kernels of the plan that run before it starts.
+    pub after: usize,
     /// Kernels that run while the data are on their way: between it and the first step that waits for it.
     pub overlapped: usize,
     /// The user's line that asked for it.
     pub at: Span,
+    pub(crate) kind: CollectiveKind,
 }
 
 /// A transfer that was written and does not happen.
@@ -299,7 +303,9 @@ fn spans(plan: &Plan, collected: &Collected) -> Vec<Span> {
 
 /// Kernels among some steps of a plan.
 fn launches_between(plan: &Plan, numbers: std::ops::Range<usize>) -> usize {
-    let launches = |step: &&Step| matches!(step.action, StepAction::Launch(_));
+    let ScheduledGraph { graph, memory, .. } = &plan.schedule;
+    let launches =
+        |step: &&Step| matches!(step.action, StepAction::Launch(_)) && !memory.is_there_already(graph, step);
     plan.schedule.steps[numbers].iter().filter(launches).count()
 }
 
@@ -343,8 +349,10 @@ fn add_steps(report: &mut PlanReport, plan: &Plan, origin: &Origin<'_>, launches
                     ranks: channel.map_or(0, |channel| channel.size()),
                     bytes: given.bytes() as u64,
                     device: step.device,
+                    after: report.kernels.len(),
                     overlapped: launches_between(plan, number + 1..waiting_step(plan, number)),
                     at: origin.spans[output.index()],
+                    kind: *kind,
                 });
             }
             StepAction::Repeat(spec) => {
