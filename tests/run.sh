@@ -142,12 +142,6 @@ compile_for_gpus() {
 }
 [ ! -d "$wheel/nvidia" ] || beside nvrtc compile_for_gpus
 
-build_release() {
-    cargo build --quiet --release --examples
-    cargo bench --quiet --no-run --bench peers
-}
-beside release build_release
-
 # A sixth of the corpus and a third of its special values; the compiler of the simulated device is most of it.
 simulated_corpus() {
     export KILN_CORPUS_DEVICE=cuda:0 LD_LIBRARY_PATH="$sim"
@@ -212,34 +206,35 @@ if [ -d "$wheel/nvidia" ]; then
 fi
 
 step "examples"
-join release
-cargo run --quiet --release --example quickstart
+# As `cargo test` has built them; a release build of everything would take as long as all tests do.
+example() { "target/debug/examples/$1" "${@:2}"; }
+example quickstart
 if ! ldconfig -p | grep -q libcuda.so.1; then
     # One line says what is missing, and one where it was asked for.
     status=0
-    cargo run --quiet --release --example quickstart -- --device cuda >target/no_cuda.out 2>target/no_cuda.err || status=$?
+    example quickstart --device cuda >target/no_cuda.out 2>target/no_cuda.err || status=$?
     cat target/no_cuda.err
     [ "$status" = 1 ] && [ "$(wc -l <target/no_cuda.err)" = 2 ] &&
         grep -q 'libcuda was not found' target/no_cuda.err && grep -q 'at examples/quickstart.rs:' target/no_cuda.err
 fi
-KILN_VIRTUAL_DEVICES=cpu=2,cuda=1 cargo run --quiet --release --example device_info
-cargo run --quiet --release --example memory_tracker -- --rows 64 --timeline target/memory.html
-cargo run --quiet --release --example big_model -- --device cpu
-cargo run --quiet --release --example where_does_memory_go -- --device cpu --batch 32 --width 64 --page target/where_does_memory_go.html
-cargo run --quiet --release --example profile_training -- --device cpu --batch 64 --width 64 --trace target/profile.json --page target/profile.html
-cargo run --quiet --release --example ddp -- --threads 2 --steps 20
+KILN_VIRTUAL_DEVICES=cpu=2,cuda=1 example device_info
+example memory_tracker --rows 64 --timeline target/memory.html
+example big_model --device cpu
+example where_does_memory_go --device cpu --batch 32 --width 64 --page target/where_does_memory_go.html
+example profile_training --device cpu --batch 64 --width 64 --trace target/profile.json --page target/profile.html
+example ddp --threads 2 --steps 20
 # As torchrun starts them.
-as_rank() { MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 WORLD_SIZE=2 RANK=$1 target/release/examples/ddp --steps 20; }
+as_rank() { MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 WORLD_SIZE=2 RANK=$1 example ddp --steps 20; }
 as_rank 1 &
 other=$!
 as_rank 0
 wait "$other"
-KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example data_parallel -- --devices cpu:0,cpu:1 | tee target/on_devices.txt
+KILN_VIRTUAL_DEVICES=cpu=2 example data_parallel --devices cpu:0,cpu:1 | tee target/on_devices.txt
 grep -q '^the same' target/on_devices.txt
-KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example model_parallel -- --devices cpu:0,cpu:1 | tee target/on_devices.txt
+KILN_VIRTUAL_DEVICES=cpu=2 example model_parallel --devices cpu:0,cpu:1 | tee target/on_devices.txt
 grep -q '^the same' target/on_devices.txt
 # Stopped in the middle of an epoch and resumed: the same scores.
-train_digits() { cargo run --quiet --release --example train_digits -- --epochs 4 --folder "target/train_digits_$1" "${@:2}"; }
+train_digits() { example train_digits --epochs 4 --folder "target/train_digits_$1" "${@:2}"; }
 rm -rf target/train_digits_*
 train_digits whole
 train_digits resumed --stop 15
@@ -248,48 +243,48 @@ train_digits resumed --resume >target/train_digits_resumed.txt
 grep -q '^test accuracy 0.[789]' target/train_digits_resumed.txt
 [ -s target/train_digits_resumed/report.html ]
 train_digits ranks --threads 2 | grep '^test accuracy 0.[789]'
-cargo run --quiet --release --example device_agnostic -- --device cpu
-KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example transfer_bench -- --device cpu:1 --up-to 8 --out target/transfers.svg
-KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example pinned_loader -- --device cpu:1 --rows 256 --columns 128 --batches 4
-cargo run --quiet --release --example digits_knn -- --device cpu | tee target/digits_knn.txt
+example device_agnostic --device cpu
+KILN_VIRTUAL_DEVICES=cpu=2 example transfer_bench --device cpu:1 --up-to 8 --out target/transfers.svg
+KILN_VIRTUAL_DEVICES=cpu=2 example pinned_loader --device cpu:1 --rows 256 --columns 128 --batches 4
+example digits_knn --device cpu | tee target/digits_knn.txt
 grep -q 'correct 767 of 797' target/digits_knn.txt
 digits_mlp() {
-    cargo run --quiet --release --example digits_mlp -- --device "$1" --out "target/digits_mlp_$1.svg" | tee "target/digits_mlp_$1.txt"
+    example digits_mlp --device "$1" --out "target/digits_mlp_$1.svg" | tee "target/digits_mlp_$1.txt"
     awk '/^test accuracy/ { accuracy = $3 } /^plans built/ { plans = $3 } /identical predictions/ { same = 1 }
         END { exit !(accuracy >= 0.92 && plans >= 1 && plans <= 3 && same) }' "target/digits_mlp_$1.txt"
 }
 digits_mlp cpu
 
-cargo run --quiet --release --example char_transformer -- --device cpu --out target/char_transformer.svg | tee target/char_transformer.txt
+example char_transformer --device cpu --out target/char_transformer.svg | tee target/char_transformer.txt
 awk '/^trigram loss/ { counted = $3 } /^transformer loss/ { trained = $3 } END { exit !(trained > 0 && trained < counted) }' target/char_transformer.txt
 # A run that is stopped and resumed has the losses of one that is not.
 resumed_char_transformer() {
-    run() { cargo run --quiet --release --example char_transformer -- --device "$1" --context 16 --width 32 --layers 1 --heads 2 --dropout 0.1 --batch 4 --steps 12 --sample 40 "${@:2}"; }
+    run() { example char_transformer --device "$1" --context 16 --width 32 --layers 1 --heads 2 --dropout 0.1 --batch 4 --steps 12 --sample 40 "${@:2}"; }
     run "$1" --losses target/char_whole.txt
     run "$1" --stop 5 --save target/char.safetensors
     run "$1" --resume target/char.safetensors --losses target/char_resumed.txt
     cmp target/char_whole.txt target/char_resumed.txt
 }
 resumed_char_transformer cpu
-cargo run --quiet --release --example amp_compare -- --device cpu --small --out target/amp_compare.svg | tee target/amp_compare.txt
+example amp_compare --device cpu --small --out target/amp_compare.svg | tee target/amp_compare.txt
 # Of both nets, mixed precision ends where full precision does.
 awk '$2 == "f32" || $3 == "f32" { full = $(NF - 1) } / (bf16|f16) / { runs++; if ($(NF - 1) - full > 0.05) bad = 1 }
     END { exit !(runs == 4 && !bad) }' target/amp_compare.txt
 
 if [ "${KILN_REQUIRE:-}" = wgpu ]; then
-    cargo run --quiet --release --example quickstart -- --device wgpu
-    cargo run --quiet --release --example device_agnostic -- --device wgpu
-    cargo run --quiet --release --example transfer_bench -- --device wgpu --up-to 8
-    cargo run --quiet --release --example pinned_loader -- --device wgpu --rows 256 --columns 128 --batches 4
-    cargo run --quiet --release --example digits_knn -- --device wgpu | tee target/digits_knn_wgpu.txt
+    example quickstart --device wgpu
+    example device_agnostic --device wgpu
+    example transfer_bench --device wgpu --up-to 8
+    example pinned_loader --device wgpu --rows 256 --columns 128 --batches 4
+    example digits_knn --device wgpu | tee target/digits_knn_wgpu.txt
     grep -q 'correct 767 of 797' target/digits_knn_wgpu.txt
     digits_mlp wgpu
     resumed_char_transformer wgpu
-    cargo run --quiet --release --example amp_compare -- --device wgpu --small --steps 8
+    example amp_compare --device wgpu --small --steps 8
 fi
 
 step "benchmarks compile and agree on a short run"
-ITEMS=2,5c,10a BUDGET_S=0.1 cargo bench --quiet --bench peers -- --device cpu
+ITEMS=2,5c,10a BUDGET_S=0.1 cargo test --workspace --all-features --bench peers -- --device cpu
 cargo test --quiet --workspace --all-features --bench models -- --small --budget 0 --only smollm2,whisper,generate-q8_0
 
 step "what each step took"
