@@ -1,6 +1,7 @@
 //! Data parallelism: ranks that train on parts of a batch take the steps of one process that trains on all
 //! of it.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use kiln::dist::{
@@ -10,7 +11,7 @@ use kiln::dist::{
 use kiln::nn::{BatchNorm, Embedding, Layer, LayerNorm, Linear, Module, ModuleExt, Relu, Sequential, Tanh};
 use kiln::optim::{Adam, AdamOpts, GradScaler, Optimizer, Sgd, SgdOpts, clip_grad_norm};
 use kiln::prelude::*;
-use kiln::{Context, Result, manual_seed, with_autocast, with_context};
+use kiln::{Context, Result, StateDict, manual_seed, with_autocast, with_context};
 
 const FEATURES: usize = 6;
 
@@ -128,6 +129,62 @@ fn ranks_take_the_steps_of_one_process() {
         let (losses, bits) = together(count, &DdpOpts::default(), &adam);
         close(&losses, &by_adam, 1e-5);
         same(&bits);
+    }
+}
+
+/// Some steps from where a state was saved, clipped, one of them skipped; Adam's own state may be divided. What
+/// each rank has then, and the state that one of them saves.
+fn continued(
+    count: usize,
+    steps: Range<usize>,
+    from: Option<&StateDict>,
+    divided: bool,
+) -> (Vec<Vec<u32>>, StateDict) {
+    let found = ranks(count, |group| {
+        manual_seed(7);
+        let model = Ddp::new(network(), group, ())?;
+        let mut optimizer = adam_of(model.parameters());
+        if divided {
+            optimizer = optimizer.divided_among(group);
+        }
+        if let Some(state) = from {
+            model.load_state_dict(&state.part("model"), Device::cpu())?;
+            optimizer.load_state_dict(&state.part("optimizer"))?;
+        }
+        let rows = ROWS / group.size();
+        for step in steps.clone() {
+            optimizer.zero_grad();
+            loss(&model, &batch(step, group.rank() * rows, (group.rank() + 1) * rows)).backward()?;
+            _ = clip_grad_norm(&model.parameters(), 0.5)?;
+            match step % 4 {
+                2 => optimizer.step_unless(&Tensor::full((), true, ()))?,
+                _ => optimizer.step()?,
+            }
+        }
+        let mut state = StateDict::new();
+        state.extend("model", model.state_dict()?)?;
+        state.extend("optimizer", optimizer.state_dict()?)?;
+        Ok((bits(&model)?, state))
+    });
+    let (bits, mut states): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    (bits, states.remove(count - 1))
+}
+
+#[test]
+fn an_optimizer_whose_state_is_divided_takes_the_steps_of_a_whole_one() {
+    for count in [2, 4] {
+        let whole = continued(count, 0..6, None, false);
+        let divided = continued(count, 0..6, None, true);
+        same(&divided.0);
+        assert_eq!(divided.0, whole.0);
+        for (name, tensor) in whole.1.iter() {
+            let values = |x: &Tensor| x.to_dtype(DType::F64).to_vec::<f64>().expect("numbers");
+            assert_eq!(values(&divided.1.get(name).expect(name)), values(tensor), "{name}");
+        }
+        // Another number of ranks resumes from it.
+        let (resumed, expected) =
+            (continued(2, 6..9, Some(&divided.1), true), continued(2, 6..9, Some(&whole.1), false));
+        assert_eq!(resumed.0, expected.0);
     }
 }
 

@@ -6,25 +6,26 @@
 //! view of it, and the next step finds the pack there. Whatever else is put into
 //! a parameter is copied into a pack by the next step.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crate::base::region::OPTIMIZER;
 use crate::base::{DType, OpError, Region, Result, Span};
+use crate::dist;
 use crate::grad::without_grad;
 use crate::io::StateDict;
 use crate::ir::Node;
 use crate::ir::pending::StateScope;
 use crate::nn::Param;
-use crate::optim::group::reduced;
-use crate::optim::rule::{Rule, Update, UpdateInput};
-use crate::optim::steps::{StepCount, StepNumbers, StepOf};
+use crate::optim::group::{Group, ParamSlot, reduced};
+use crate::optim::packed_update::{PackedUpdate, Undo};
+use crate::optim::rule::{Rule, Update};
+use crate::optim::state_owner::StateRanks;
 use crate::plan;
 use crate::plan::fallback::Replacement;
 use crate::plan::realize::RealizeHook;
 use crate::runtime::trace;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
-use crate::tensor::pack::{Pack, alike};
 
 #[cfg(test)]
 mod tests;
@@ -101,7 +102,7 @@ pub trait Optimizer {
     /// the rule remembers: `groups.0.lr`, `groups.0.params.3.exp_avg`.
     ///
     /// # Errors
-    /// The error recorded in a parameter.
+    /// The error recorded in a parameter; [`crate::Error::Collective`] where ranks divide the state.
     fn state_dict(&self) -> Result<StateDict>;
     /// Resumes from a saved state. Load the parameters first: the state goes
     /// to their devices.
@@ -122,29 +123,8 @@ pub trait Optimizer {
 #[derive(Debug)]
 pub struct OptimizerCore<R> {
     pub(super) groups: Vec<Group<R>>,
-}
-
-/// Parameters updated by one rule.
-#[derive(Debug)]
-pub struct Group<R> {
-    /// The rule: the options of the optimizer.
-    pub rule: R,
-    pub(super) slots: Vec<ParamSlot>,
-    /// The call that gave the options.
-    pub(super) given: CallSite,
-    /// What [`Optimizer::reduce_lr`] has left of the learning rate.
-    pub(super) reduction: f64,
-    /// Whether the momentum has been set since.
-    pub(super) momentum_set: bool,
-}
-
-/// A parameter and its state.
-#[derive(Debug)]
-pub(super) struct ParamSlot {
-    pub(super) param: Param,
-    /// Empty before the first step.
-    pub(super) state: Vec<Tensor>,
-    pub(super) steps: StepCount,
+    /// Who divides the state, if ranks do.
+    ranks: Option<StateRanks>,
 }
 
 impl<R: Rule> OptimizerCore<R> {
@@ -152,8 +132,10 @@ impl<R: Rule> OptimizerCore<R> {
     /// sense, such as a negative learning rate, make [`Optimizer::step`] fail.
     #[track_caller]
     pub fn new(params: impl IntoIterator<Item = Param>, rule: R) -> OptimizerCore<R> {
-        let mut core =
-            OptimizerCore { groups: vec![Group::new(rule, Vec::new(), CallSite::here("optimizer"))] };
+        let mut core = OptimizerCore {
+            groups: vec![Group::new(rule, Vec::new(), CallSite::here("optimizer"))],
+            ranks: None,
+        };
         for param in params {
             if !core.holds(&param) {
                 core.groups[0].slots.push(ParamSlot::new(param));
@@ -177,8 +159,47 @@ impl<R: Rule> OptimizerCore<R> {
             let error = OpError::new("add_group", span, expected, format!("parameter {at}, which is in one"));
             return Err(error.with_shapes([params[at].shape()]).into());
         }
-        self.groups.push(Group::new(rule, params.into_iter().map(ParamSlot::new).collect(), site));
+        let mut slots: Vec<ParamSlot> = params.into_iter().map(ParamSlot::new).collect();
+        if let Some(ranks) = &mut self.ranks {
+            ranks.divide(slots.iter_mut());
+        }
+        self.groups.push(Group::new(rule, slots, site));
         Ok(())
+    }
+
+    /// Divides what the rule remembers among the ranks of a group: each remembers it for some of the parameters,
+    /// makes their steps, and gives the new values to the others, in the plan of the step. Adam's state, twice as
+    /// large as the parameters, takes a part of the memory on each rank.
+    ///
+    /// Gradients must be the same on all ranks, as [`Ddp`](crate::dist::Ddp) leaves them. All ranks step together,
+    /// and call [`Optimizer::state_dict`] together, which is whole on each: any number of ranks resumes from it.
+    /// PyTorch: `ZeroRedundancyOptimizer`; Rajbhandari et al., "ZeRO", 2020, stage 1, by whole parameters.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::dist::{self, Ddp};
+    /// use kiln::nn::{Layer, Linear, ModuleExt};
+    /// use kiln::optim::{Adam, AdamOpts, Optimizer};
+    /// use kiln::prelude::*;
+    /// let weights = dist::spawn(2, |group| {
+    ///     let model = Ddp::new(Linear::new(3, 2, ()), &group, ())?;
+    ///     let mut optimizer = Adam::new(model.parameters(), AdamOpts::default()).divided_among(&group);
+    ///     for _ in 0..3 {
+    ///         optimizer.zero_grad();
+    ///         model.forward(&Tensor::ones([4, 3], ())).square().mean(..).backward()?;
+    ///         optimizer.step()?;
+    ///     }
+    ///     model.module().weight.get().to_vec::<f32>()
+    /// })?;
+    /// assert_eq!(weights[0], weights[1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[must_use]
+    pub fn divided_among(mut self, group: &dist::Group) -> OptimizerCore<R> {
+        let mut ranks = StateRanks::new(group.channel());
+        ranks.divide(self.groups.iter_mut().flat_map(|group| &mut group.slots));
+        self.ranks = Some(ranks);
+        self
     }
 
     /// The groups.
@@ -289,7 +310,7 @@ impl<R: Rule> Optimizer for OptimizerCore<R> {
     }
 
     fn state_dict(&self) -> Result<StateDict> {
-        self.saved()
+        self.saved_on_all_ranks(Span::caller())
     }
 
     #[track_caller]
@@ -334,165 +355,5 @@ impl<R> RealizeHook for PendingStep<'_, R> {
 
     fn undo(&mut self) {
         self.done.drain(..).for_each(|undo| undo.run(self.groups));
-    }
-}
-
-/// Parameters of a group that are updated together, as one piece of memory.
-struct PackedUpdate {
-    /// Their slots.
-    slots_of: Vec<usize>,
-    pack: Pack,
-    /// What they and their state were, each in one piece.
-    param: Tensor,
-    state: Vec<Tensor>,
-    /// Whether there was no state yet.
-    first: bool,
-    update: Update,
-    step: StepOf,
-}
-
-impl<R: Rule> Group<R> {
-    /// The updates of the parameters that have gradients.
-    fn packed_updates(&self, site: CallSite, skip: Option<&Tensor>) -> Result<Vec<PackedUpdate>> {
-        let mut numbers = StepNumbers::new(site, &self.rule, skip);
-        let mut moving: Vec<(usize, Tensor, Tensor)> = Vec::new();
-        for (place, slot) in self.slots.iter().enumerate() {
-            if let Some(grad) = slot.param.grad() {
-                let param = slot.param.get();
-                param.check()?;
-                moving.push((place, param, grad));
-            }
-        }
-        let key = |(place, param, grad): &(usize, Tensor, Tensor)| {
-            let slot = &self.slots[*place];
-            (
-                param.dtype(),
-                param.device(),
-                grad.dtype(),
-                grad.device(),
-                slot.steps.clone(),
-                slot.state.is_empty(),
-            )
-        };
-        let together = alike(moving.iter().map(key));
-        together
-            .into_iter()
-            .map(|members| self.packed_update(site, &moving, &members, &mut numbers))
-            .collect()
-    }
-
-    fn packed_update(
-        &self,
-        site: CallSite,
-        moving: &[(usize, Tensor, Tensor)],
-        members: &[usize],
-        numbers: &mut StepNumbers<'_, R>,
-    ) -> Result<PackedUpdate> {
-        let slots_of: Vec<usize> = members.iter().map(|&i| moving[i].0).collect();
-        let params: Vec<Tensor> = members.iter().map(|&i| moving[i].1.clone()).collect();
-        let grads: Vec<Tensor> = members.iter().map(|&i| moving[i].2.clone()).collect();
-        let shapes = params.iter().map(Tensor::shape).collect();
-        let pack = Pack::new(site, shapes, params[0].dtype(), params[0].device());
-        let (param, grad) = (pack.whole(&params)?, pack.whole(&grads)?);
-        let first = self.slots[slots_of[0]].state.is_empty();
-        let state: Vec<Tensor> = if first {
-            self.rule.state().into_iter().map(|(_, start)| param.full_like(start)).collect()
-        } else {
-            let states: Vec<Vec<Tensor>> = slots_of
-                .iter()
-                .zip(&params)
-                .map(|(&place, param)| self.slots[place].state_beside(param, &self.rule))
-                .collect();
-            let part = |k: usize| states.iter().map(|state| state[k].clone()).collect::<Vec<Tensor>>();
-            (0..states[0].len()).map(|k| pack.whole(&part(k))).collect::<Result<_>>()?
-        };
-        let step = numbers.at(&self.slots[slots_of[0]].steps, &param)?;
-        let update = self.rule.update(&UpdateInput {
-            param: &param,
-            grad: &grad,
-            state: &state,
-            numbers: &step.numbers,
-        });
-        // Numbers of a wider type must not widen what they change.
-        let narrow = |x: Tensor| site.cast(&x, param.dtype());
-        let update =
-            Update { param: narrow(update.param), state: update.state.into_iter().map(narrow).collect() };
-        update.check(site, &param)?;
-        let update = match numbers.skip(param.device()) {
-            Some(skip) => update.unless(site, &skip, &param, &state),
-            None => update,
-        };
-        Ok(PackedUpdate { slots_of, pack, param, state, first, update, step })
-    }
-}
-
-impl PackedUpdate {
-    /// Applies the update. The old values are held weakly from then on: the
-    /// new values, while they are not computed, hold it; and a value that only
-    /// they hold can be overwritten by them.
-    fn take(self, group: usize, slots: &mut [ParamSlot], span: Span) -> Result<Undo> {
-        let weak = |x: &Tensor| x.node().map(Arc::downgrade);
-        let (param, update) = (weak(&self.param)?, self.update.param.node()?.clone());
-        let state =
-            if self.first { Vec::new() } else { self.state.iter().map(weak).collect::<Result<_>>()? };
-        let mut slots_of = Vec::with_capacity(self.slots_of.len());
-        let mut steps = StepCount::Known(0);
-        for (number, &place) in self.slots_of.iter().enumerate() {
-            let slot = &mut slots[place];
-            slots_of.push((place, slot.param.advance(&self.pack.part(&self.update.param, number), span)?));
-            slot.state = self.update.state.iter().map(|whole| self.pack.part(whole, number)).collect();
-            steps = std::mem::replace(&mut slot.steps, self.step.after.clone());
-        }
-        Ok(Undo { group, slots_of, pack: self.pack, param, update, state, steps })
-    }
-}
-
-impl ParamSlot {
-    fn new(param: Param) -> ParamSlot {
-        ParamSlot { param, state: Vec::new(), steps: StepCount::Known(0) }
-    }
-
-    /// The state, in the parameter's type and on its device.
-    pub(super) fn state_beside(&self, param: &Tensor, rule: &impl Rule) -> Vec<Tensor> {
-        let beside = |x: &Tensor| {
-            let there = if x.device() == param.device() { x.clone() } else { x.to(param.device()) };
-            there.to_dtype(param.dtype())
-        };
-        // Options may have changed which state there is.
-        let at = |(i, (_, start)): (usize, (&str, f64))| {
-            self.state.get(i).map_or_else(|| param.full_like(start), beside)
-        };
-        rule.state().into_iter().enumerate().map(at).collect()
-    }
-}
-
-/// How to roll back a step of some parameters.
-struct Undo {
-    group: usize,
-    /// Their slots, and what was put in.
-    slots_of: Vec<(usize, Arc<Node>)>,
-    pack: Pack,
-    param: Weak<Node>,
-    update: Arc<Node>,
-    /// Empty if there was no state.
-    state: Vec<Weak<Node>>,
-    steps: StepCount,
-}
-
-impl Undo {
-    fn run<R>(self, groups: &mut [Group<R>]) {
-        // All of it before anything is dropped.
-        let old = self.param.upgrade();
-        let state: Vec<Tensor> = self.state.iter().filter_map(Weak::upgrade).map(Tensor::from_node).collect();
-        for (number, (place, put)) in self.slots_of.iter().enumerate() {
-            let slot = &mut groups[self.group].slots[*place];
-            slot.param.retract(put);
-            slot.state = state.iter().map(|whole| self.pack.part(whole, number)).collect();
-            slot.steps = self.steps.clone();
-        }
-        // A thread that holds the new parameters reads the old values: it saw a state between steps.
-        if let Some(value) = old.as_ref().and_then(|param| param.value()) {
-            self.update.set_value(value.clone());
-        }
     }
 }

@@ -2,10 +2,12 @@
 
 use crate::base::{Device, Element, Result, Span};
 use crate::io::{ExpectedTensor, StateDict};
-use crate::optim::core::{Group, OptimizerCore};
+use crate::optim::core::OptimizerCore;
+use crate::optim::group::{Group, ParamSlot};
 use crate::optim::rule::Rule;
 use crate::optim::schedule::{Plateau, Scheduler};
 use crate::optim::steps::StepCount;
+use crate::plan;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 
@@ -15,17 +17,31 @@ fn number<T: Element>(number: T) -> Tensor {
 }
 
 impl<R: Rule> OptimizerCore<R> {
-    pub(super) fn saved(&self) -> Result<StateDict> {
+    /// All state. Where ranks divide it, they compute it together now: of later readers there may be one.
+    pub(super) fn saved_on_all_ranks(&self, span: Span) -> Result<StateDict> {
+        let site = CallSite { name: "state_dict", span };
+        let mut divided = Vec::new();
+        let state = self.saved(&mut |slot, tensor| {
+            let Some(owner) = &slot.owner else { return Ok(tensor) };
+            let tensor = owner.broadcast(site, &tensor);
+            divided.push(tensor.node()?.clone());
+            Ok(tensor)
+        })?;
+        plan::realize(&divided, span)?;
+        Ok(state)
+    }
+
+    fn saved(&self, whole: Whole<'_>) -> Result<StateDict> {
         let mut state = StateDict::new();
         for (at, group) in self.groups.iter().enumerate() {
-            state.extend(&group_name(at), group.saved()?)?;
+            state.extend(&group_name(at), group.saved(whole)?)?;
         }
         Ok(state)
     }
 
     /// Reads everything before it changes anything, since reading can fail.
     pub(super) fn resume(&mut self, state: &StateDict, span: Span) -> Result<()> {
-        let mut targets = self.saved()?.targets();
+        let mut targets = self.saved(&mut |_, tensor| Ok(tensor))?.targets();
         for name in (0..self.groups.len()).flat_map(changes) {
             targets.retain(|target| target.name != name);
             if state.get(&name).is_some() {
@@ -41,6 +57,9 @@ impl<R: Rule> OptimizerCore<R> {
         Ok(())
     }
 }
+
+/// What all ranks have of a parameter's state, of which this one may remember nothing.
+type Whole<'a> = &'a mut dyn FnMut(&ParamSlot, Tensor) -> Result<Tensor>;
 
 fn group_name(at: usize) -> String {
     format!("groups.{at}")
@@ -61,7 +80,7 @@ struct Loaded {
 }
 
 impl<R: Rule> Group<R> {
-    fn saved(&self) -> Result<StateDict> {
+    fn saved(&self, whole: Whole<'_>) -> Result<StateDict> {
         let mut state = StateDict::new();
         state.insert("lr", &number(self.rule.lr()))?;
         if self.reduction != 1.0 {
@@ -73,8 +92,8 @@ impl<R: Rule> Group<R> {
         for (at, slot) in self.slots.iter().enumerate() {
             state.insert(format!("params.{at}.steps"), &slot.steps.saved())?;
             let remembered = slot.state_beside(&slot.param.get(), &self.rule);
-            for ((name, _), tensor) in self.rule.state().iter().zip(&remembered) {
-                state.insert(format!("params.{at}.{name}"), tensor)?;
+            for ((name, _), tensor) in self.rule.state().iter().zip(remembered) {
+                state.insert(format!("params.{at}.{name}"), &whole(slot, tensor)?)?;
             }
         }
         Ok(state)
@@ -101,7 +120,8 @@ impl<R: Rule> Group<R> {
             self.set_momentum(momentum);
         }
         for (slot, (steps, state)) in self.slots.iter_mut().zip(loaded.slots) {
-            (slot.steps, slot.state) = (StepCount::Known(steps), state);
+            slot.steps = StepCount::Known(steps);
+            slot.state = if slot.is_remembered_here() { state } else { Vec::new() };
         }
     }
 }

@@ -52,3 +52,21 @@ fn steps_take_over_the_memory_of_parameters() {
         assert!(memory[1..].iter().all(|buffer| *buffer == memory[1]), "{memory:?}");
     });
 }
+
+#[test]
+fn each_rank_remembers_a_part() {
+    let held = dist::spawn(3, |group| {
+        let model = Sequential::new().push(Linear::new(24, 32, ())).push(Linear::new(32, 16, ()));
+        let model = dist::Ddp::new(model, &group, ())?;
+        let mut optimizer = Adam::new(model.parameters(), AdamOpts::default()).divided_among(&group);
+        for _ in 0..2 {
+            optimizer.zero_grad();
+            model.forward(&Tensor::ones([3, 24], ())).square().mean(..).backward()?;
+            optimizer.step()?;
+        }
+        let held: Vec<usize> = optimizer.groups[0].slots.iter().map(|slot| slot.state.len()).collect();
+        Ok(held)
+    });
+    // The weights to two ranks, both biases to the third: 768, 512, 32 and 16 numbers.
+    assert_eq!(held.unwrap(), [[2, 0, 0, 0], [0, 0, 2, 0], [0, 2, 0, 2]]);
+}
