@@ -9,8 +9,8 @@ cd "$(dirname "$0")"
 
 out="$PWD/../../target/web/site" tests="" options=()
 if [ "${1:-}" = "--tests" ]; then
-    # Compiled in a third of the time.
-    out="$2" tests=yes options=(--features corpus --config 'profile.release.package.kiln.opt-level=0'
+    # It takes longer to compile than to run.
+    out="$2" tests=yes options=(--features corpus --config 'profile.release.opt-level=0'
         --config 'profile.release.package.kiln-simd.opt-level=1')
 fi
 mkdir -p "$out"

@@ -300,6 +300,18 @@ mod tests {
     }
 
     #[test]
+    fn collectives_go_one_at_a_time() {
+        let mut clocks = Clocks { computed: 1.0, sent: 0.0, waiting: Vec::new() };
+        clocks.send(2.0, 5);
+        clocks.send(3.0, 7);
+        let mut at = |kernel| {
+            clocks.wait(kernel);
+            clocks.computed
+        };
+        assert_eq!([4, 5, 6, 7].map(&mut at), [1.0, 3.0, 3.0, 6.0]);
+    }
+
+    #[test]
     fn a_table_has_a_row_for_each_number_of_ranks() {
         let plan = Tensor::ones([4, 4], ()).exp().plan().unwrap();
         let scaling = plan.scaling(&Network::of(6, LINK).times(3, SLOW), PEAK);
