@@ -58,7 +58,8 @@ impl RoundLoop for Round {
         let factor = Some(127.0 / most).filter(|factor| factor.is_finite()).unwrap_or(0.0);
         let mut sum = 0i32;
         for (code, &x) in codes.iter_mut().zip(elements) {
-            // Half away from zero. A NaN becomes a number here.
+            // Half away from zero.
+            #[expect(clippy::manual_clamp, reason = "a NaN becomes a number")]
             let near = (x * factor + 0.5f32.copysign(x)).max(-127.0).min(127.0);
             // SAFETY: a number within the range of integers.
             let near: i32 = unsafe { near.to_int_unchecked() };
@@ -126,9 +127,9 @@ unsafe fn factors(
         added[i] -= shift * scale * sum;
     }
     if row.offsets.is_some() {
-        for i in 0..some {
+        for (i, added) in added[..some].iter_mut().enumerate() {
             // SAFETY: the caller's promise.
-            unsafe { added[i] += offset(row.offsets, first + i) * vector.sums.get_unchecked(first + i) };
+            unsafe { *added += offset(row.offsets, first + i) * vector.sums.get_unchecked(first + i) };
         }
     }
     scales

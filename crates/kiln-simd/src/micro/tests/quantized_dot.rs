@@ -106,7 +106,8 @@ fn an_integer_product_is_that_of_the_vector_rounded_to_eight_bits() {
 fn extreme_codes_do_not_overflow_and_what_is_no_number_stays_none() {
     for (code, (layout, zero)) in [0u8, 255].into_iter().flat_map(|code| LAYOUTS.map(|l| (code, l))) {
         let mut case = Case::new(layout, 2, false);
-        (case.codes.fill(code), case.scales.fill(f16::ONE));
+        case.codes.fill(code);
+        case.scales.fill(f16::ONE);
         let number = match layout {
             CodeLayout::Bytes => f32::from(code) - zero,
             CodeLayout::Nibbles => f32::from(code & 15) - zero,
