@@ -179,7 +179,7 @@ fn an_optimizer_whose_state_is_divided_takes_the_steps_of_a_whole_one() {
         assert_eq!(divided.0, whole.0);
         for (name, tensor) in whole.1.iter() {
             let values = |x: &Tensor| x.to_dtype(DType::F64).to_vec::<f64>().expect("numbers");
-            assert_eq!(values(&divided.1.get(name).expect(name)), values(tensor), "{name}");
+            assert_eq!(values(divided.1.get(name).expect(name)), values(tensor), "{name}");
         }
         // Another number of ranks resumes from it.
         let (resumed, expected) =
