@@ -75,8 +75,7 @@ impl<R: Rule> Group<R> {
         let mut update = Update { param: param.clone(), state: Vec::new() };
         if slot.is_remembered_here() {
             state = self.packed_state(&pack, &slots_of, &param, &params)?;
-            let numbers_of = &step.numbers;
-            let at = UpdateInput { param: &param, grad: &grad, state: &state, numbers: numbers_of };
+            let at = UpdateInput { param: &param, grad: &grad, state: &state, numbers: &step.numbers };
             update = self.updated(site, &at, numbers)?;
         }
         if let Some(owner) = &slot.owner {

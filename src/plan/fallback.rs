@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::{Device, DeviceKind};
 use crate::ir::collect::{AddressMap, Collected};
 use crate::ir::pending::Cells;
-use crate::ir::{Node, NodeId, Op, ScatterMode};
+use crate::ir::{Node, NodeId};
 use crate::schedule::fallback::Fallback;
 
 /// A new value of some state, and the value before.
@@ -24,29 +24,26 @@ pub(crate) fn fallbacks(
         return Vec::new();
     }
     let mut numbers = numbers(collected, &all);
-    let mut found: Vec<Fallback> = Vec::with_capacity(all.len());
-    for (new, before) in &all {
-        let Some(new) = numbers[&Arc::as_ptr(new)] else { continue };
-        let Some(output) = collected.outputs.iter().position(|&output| output == new) else { continue };
-        let number = numbers.entry(Arc::as_ptr(before)).or_default();
+    let output = |(new, before): Replacement| {
+        let new = numbers[&Arc::as_ptr(&new)]?;
+        Some((collected.outputs.iter().position(|&output| output == new)?, before))
+    };
+    let mut found: Vec<(usize, Arc<Node>)> = all.into_iter().filter_map(output).collect();
+    // Cells come in any order, on which the plan must not depend.
+    found.sort_by_key(|(output, _)| *output);
+    found.dedup_by_key(|(output, _)| *output);
+    let fallback = |(output, before): (usize, Arc<Node>)| {
+        let number = numbers.entry(Arc::as_ptr(&before)).or_default();
         if number.is_none() && before.value().is_some() {
-            *number = Some(collected.add_leaf(before.clone()));
+            *number = Some(collected.add_leaf(before));
         }
-        let Some(before) = *number else { continue };
-        let fallback = Fallback { output: output as u32, before };
-        if !found.iter().any(|known| known.output == fallback.output) {
-            found.push(fallback);
-        }
-    }
-    found
+        Some(Fallback { output: output as u32, before: (*number)? })
+    };
+    found.into_iter().filter_map(fallback).collect()
 }
 
-/// What overwrites a part of what was there costs what it writes, and choosing all of it would copy the rest: it
-/// stays written.
 fn can_fall_back((new, before): &Replacement) -> bool {
-    tells_late(new.ty().device)
-        && new.ty() == before.ty()
-        && !matches!(new.op(), Op::Scatter(_, ScatterMode::Set))
+    tells_late(new.ty().device) && new.ty() == before.ty()
 }
 
 /// Whether a device tells of an index out of range when the host next waits.

@@ -3,15 +3,17 @@
 //! A device that learns of a bad index late has run the rest of the plan by then. So the plan asks
 //! itself: each index is compared with its axis, and where one is beyond it, a result with a
 //! fallback is what was there before. That is one comparison for each index and one choice in the
-//! kernel that writes the state; nobody waits. Updates that are combined with the state in its own memory
-//! become neutral ones instead.
+//! kernel that writes the state; nobody waits. Where a scatter writes into the memory of the state itself, its
+//! updates change nothing instead, so that what they do not touch is not copied.
 
-use crate::base::{Device, Scalar, Span};
+use std::collections::HashSet;
+
+use crate::base::{DType, Device, Scalar, Span};
 use crate::ir::alu::AluOp;
 use crate::ir::collect::collect_body;
 use crate::ir::monoid::Monoid;
 use crate::ir::rewrite::GraphBuilder;
-use crate::ir::{Graph, GraphNode, NodeId, Op};
+use crate::ir::{Graph, GraphNode, NodeId, Op, ScatterMode};
 
 /// A result and what it falls back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,10 @@ pub fn insert_fallbacks(mut graph: Graph, outputs: &[u32], late: &dyn Fn(Device)
     for (&output, before) in outputs.iter().zip(before) {
         let new = builder.graph.outputs[output as usize];
         let (ty, span) = (builder.graph.ty(new).clone(), builder.graph.node(new).span);
+        let into = into_itself(&builder.graph, new, before);
+        if into.as_ref().is_some_and(|into| into.mode == ScatterMode::Set && into.is_made) {
+            continue;
+        }
         let all = match known.iter().find(|known| known.0 == ty.device) {
             Some(&(_, all)) => all,
             None => {
@@ -44,26 +50,87 @@ pub fn insert_fallbacks(mut graph: Graph, outputs: &[u32], late: &dyn Fn(Device)
                 all
             }
         };
-        builder.graph.outputs[output as usize] =
-            combined_if(&mut builder, all, new, before).unwrap_or_else(|| {
-                let all = builder.shaped(all, &ty.shape, span);
-                builder.alu(AluOp::Where, &[all, new, before], span)
-            });
+        let guarded = into.and_then(|into| match into.mode.monoid() {
+            Some(monoid) => Some(neutral_unless(&mut builder, all, &into, monoid)),
+            None => nowhere_unless(&mut builder, all, &into),
+        });
+        builder.graph.outputs[output as usize] = guarded.unwrap_or_else(|| {
+            let all = builder.shaped(all, &ty.shape, span);
+            builder.alu(AluOp::Where, &[all, new, before], span)
+        });
     }
     builder.graph
 }
 
-/// What a scatter combines with `before`, where `all` holds; `None` for anything else. Where it does not, the updates
-/// change nothing, and what they do not touch is not copied.
-fn combined_if(builder: &mut GraphBuilder, all: NodeId, new: NodeId, before: NodeId) -> Option<NodeId> {
-    let GraphNode { operands, span, .. } = builder.graph.node(new).clone();
-    let Op::Scatter(axis, mode) = builder.graph.node(new).op else { return None };
-    let update = builder.graph.ty(operands[2]).clone();
-    let monoid = mode.monoid().filter(|_| operands[0] == before)?;
-    let neutral = builder.full(monoid.neutral(update.dtype), &update, span);
-    let all = builder.shaped(all, &update.shape, span);
-    let update = builder.alu(AluOp::Where, &[all, operands[2], neutral], span);
-    Some(builder.add(Op::Scatter(axis, mode), &[before, operands[1], update], span))
+/// A scatter into the memory of what was there before.
+struct IntoItself {
+    axis: u8,
+    mode: ScatterMode,
+    /// What was there, the indices, the updates.
+    operands: [NodeId; 3],
+    /// Whether the host alone says where to: a cache's next positions, of which it knows how many there are.
+    is_made: bool,
+}
+
+fn into_itself(graph: &Graph, new: NodeId, before: NodeId) -> Option<IntoItself> {
+    let node = graph.node(new);
+    let (Op::Scatter(axis, mode), &[base, index, update]) = (&node.op, &node.operands[..]) else {
+        return None;
+    };
+    let is_made = is_made(graph, index);
+    (base == before).then_some(IntoItself {
+        axis: *axis,
+        mode: *mode,
+        operands: [base, index, update],
+        is_made,
+    })
+}
+
+/// Whether constants, ramps and arguments alone say what a node is.
+fn is_made(graph: &Graph, id: NodeId) -> bool {
+    let (mut to_do, mut seen) = (vec![id], HashSet::new());
+    while let Some(id) = to_do.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let node = graph.node(id);
+        if node.operands.is_empty() && !matches!(node.op, Op::Const(..) | Op::Iota(..) | Op::Arg(..)) {
+            return false;
+        }
+        to_do.extend(&node.operands);
+    }
+    true
+}
+
+/// The scatter whose updates change nothing unless `all` holds, of those that are combined with what is there.
+fn neutral_unless(builder: &mut GraphBuilder, all: NodeId, into: &IntoItself, monoid: Monoid) -> NodeId {
+    let [base, index, update] = into.operands;
+    let (ty, span) = (builder.graph.ty(update).clone(), builder.graph.node(update).span);
+    let neutral = builder.full(monoid.neutral(ty.dtype), &ty, span);
+    let all = builder.shaped(all, &ty.shape, span);
+    let update = builder.alu(AluOp::Where, &[all, update, neutral], span);
+    builder.add(Op::Scatter(into.axis, into.mode), &[base, index, update], span)
+}
+
+/// The scatter whose indices are all out of range unless `all` holds: such write nowhere. They are a bad one of
+/// its own, which is then reported, or else the first beyond the axis; `None` where their type has no such.
+fn nowhere_unless(builder: &mut GraphBuilder, all: NodeId, into: &IntoItself) -> Option<NodeId> {
+    let [base, index, update] = into.operands;
+    let extent = builder.graph.ty(base).shape[usize::from(into.axis)];
+    let (ty, span) = (builder.graph.ty(index).clone(), builder.graph.node(index).span);
+    let end = representable(extent, ty.dtype)?;
+    let axes: Box<[u8]> = (0..ty.shape.rank()).map(|axis| axis as u8).collect();
+    let [least, most] = [Monoid::Min, Monoid::Max]
+        .map(|monoid| builder.add(Op::Reduce(monoid, axes.clone()), &[index], span));
+    let rank_0 = builder.graph.ty(least).clone();
+    let (zero, end) = (builder.full(Scalar::Int(0), &rank_0, span), builder.full(end, &rank_0, span));
+    let (negative, fine) =
+        (builder.alu(AluOp::Lt, &[least, zero], span), builder.alu(AluOp::Lt, &[most, end], span));
+    let beyond = builder.alu(AluOp::Where, &[fine, end, most], span);
+    let bad = builder.alu(AluOp::Where, &[negative, least, beyond], span);
+    let (all, bad) = (builder.shaped(all, &ty.shape, span), builder.shaped(bad, &ty.shape, span));
+    let index = builder.alu(AluOp::Where, &[all, index, bad], span);
+    Some(builder.add(Op::Scatter(into.axis, into.mode), &[base, index, update], span))
 }
 
 /// An index that a kernel checks.
@@ -178,11 +245,14 @@ fn in_range(builder: &mut GraphBuilder, index: NodeId, extent: usize, span: Span
     let negative = builder.alu(AluOp::Lt, &[index, zero], span);
     let from_start = builder.alu(AluOp::Not, &[negative], span);
     // Where the type ends before the axis does, nothing is beyond it.
-    let end = Scalar::Int(extent as i64);
-    if end.cast(ty.dtype).as_i64() != extent as i64 {
-        return from_start;
-    }
+    let Some(end) = representable(extent, ty.dtype) else { return from_start };
     let end = builder.full(end, &ty, span);
     let before_end = builder.alu(AluOp::Lt, &[index, end], span);
     builder.alu(AluOp::And, &[from_start, before_end], span)
+}
+
+/// An axis' extent as a number of a type, if it has it.
+fn representable(extent: usize, dtype: DType) -> Option<Scalar> {
+    let end = Scalar::Int(extent as i64);
+    (end.cast(dtype).as_i64() == extent as i64).then_some(end)
 }

@@ -14,7 +14,7 @@ fn trained(device: Device, batches: &[[i64; 3]], uses: Use, (start, step): (Star
         Param::new(Tensor::from_vec((0..40).map(|i| (i % 7) as f32 * 0.1).collect(), [10, 4], device));
     let mean = Var::new(Tensor::zeros([4], device));
     let last = Var::new(Tensor::zeros([], device));
-    let seen = Var::new(Tensor::zeros([10], device));
+    let [seen, rows] = [(); 2].map(|()| Var::new(Tensor::zeros([10], device)));
     let mut optimizer = start(weight.clone());
     let mut failed = 0;
     for &ids in batches {
@@ -26,12 +26,14 @@ fn trained(device: Device, batches: &[[i64; 3]], uses: Use, (start, step): (Star
         // What it was is not part of what it becomes.
         last.set(loss.detach()).unwrap();
         // Written in place, at indices that are right.
-        seen.set(seen.get().index_add(0, &ids.clamp(0, 9), &Tensor::ones([3], device), 1.0)).unwrap();
+        let (at, ones) = (ids.clamp(0, 9), Tensor::ones([3], device));
+        seen.set(seen.get().index_add(0, &at, &ones, 1.0)).unwrap();
+        rows.set(rows.get().scatter(0, &at, &(ones + loss.detach()))).unwrap();
         loss.backward().unwrap();
         failed += usize::from(step(&mut *optimizer, device).is_err());
     }
     failed += usize::from(device.synchronize().is_err());
-    let values = [weight.get(), mean.get(), last.get(), seen.get()];
+    let values = [weight.get(), mean.get(), last.get(), seen.get(), rows.get()];
     (values.iter().map(|x| x.to_vec().unwrap()).collect(), failed)
 }
 
@@ -87,5 +89,54 @@ fn a_step_that_fails_late_is_not_counted() {
         _ = device.synchronize();
         let steps = optimizer.state_dict().unwrap();
         assert_eq!(steps.get("groups.0.params.0.steps").unwrap().item::<i64>().unwrap(), 3, "{device}");
+    }
+}
+
+/// What is written in place is written wholly or not at all, and the index that was bad is told.
+#[test]
+fn a_write_that_fails_late_changes_nothing() {
+    type Write = fn(&Tensor, &Tensor, &Tensor) -> Tensor;
+    let writes: [(Write, [f32; 3]); 4] = [
+        (|x, ids, y| x.scatter(0, ids, y), [3.0, 3.0, 1.0]),
+        (|x, ids, y| x.scatter(0, &ids.to_dtype(DType::I32), y), [3.0, 3.0, 1.0]),
+        (|x, ids, y| x.index_add(0, ids, y, 1.0), [4.0, 4.0, 2.0]),
+        (|x, ids, y| x.scatter_reduce(0, ids, y, ScatterReduce::Prod, true), [3.0, 3.0, 1.0]),
+    ];
+    for device in devices() {
+        for (number, (write, [first, second, third])) in writes.into_iter().enumerate() {
+            let table = Var::new(realized(vec![1.0; 6], device));
+            let mut told = Vec::new();
+            for (ids, by) in [([0i64, 1], 3.0), ([4, 99], 5.0), ([2, 3], 1.0)] {
+                let ids = Tensor::from_vec(ids.to_vec(), [2], device);
+                table.set(write(&table.get(), &ids, &Tensor::full([2], by, device))).unwrap();
+                told.extend(table.get().realize().err());
+            }
+            told.extend(device.synchronize().err());
+            let found = table.get().to_vec::<f32>().unwrap();
+            assert_eq!(found, [first, second, third, third, 1.0, 1.0], "{device} {number}");
+            assert!(told.len() == 1 && told[0].to_string().contains("99"), "{device} {number}: {told:?}");
+        }
+    }
+}
+
+/// Cells that are made again are the same state to a plan, wherever in memory they are.
+#[test]
+fn many_cells_fall_back_by_one_plan() {
+    for device in devices() {
+        with_context(&Context::new(), || {
+            let (table, ids) = (realized(vec![1.0; 8], device), Tensor::from_vec(vec![1i64, 5], [2], device));
+            let round = || {
+                let cells: Vec<Var> =
+                    (1..9).map(|extent| Var::new(realized(vec![0.0; extent], device))).collect();
+                let sum = table.index_select(0, &ids).sum(..);
+                cells.iter().for_each(|cell| cell.set(cell.get() + &sum).unwrap());
+                sum.realize().unwrap();
+                assert_eq!(cells[1].get().to_vec::<f32>().unwrap(), [2.0; 2], "{device}");
+            };
+            (0..2).for_each(|_| round());
+            let plans = kiln::context().counters().plans_built;
+            (0..8).for_each(|_| round());
+            assert_eq!(kiln::context().counters().plans_built, plans, "{device}");
+        });
     }
 }
