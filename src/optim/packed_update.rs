@@ -7,6 +7,7 @@ use crate::ir::Node;
 use crate::optim::group::{Group, ParamSlot};
 use crate::optim::rule::{Rule, Update, UpdateInput};
 use crate::optim::steps::{StepCount, StepNumbers, StepOf};
+use crate::plan::fallback::looks_up;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 use crate::tensor::pack::{Pack, alike};
@@ -28,7 +29,6 @@ pub(super) struct PackedUpdate {
 impl<R: Rule> Group<R> {
     /// The updates of the parameters that have gradients.
     pub(super) fn packed_updates(&self, site: CallSite, skip: Option<&Tensor>) -> Result<Vec<PackedUpdate>> {
-        let mut numbers = StepNumbers::new(site, &self.rule, skip);
         let mut moving: Vec<(usize, Tensor, Tensor)> = Vec::new();
         for (place, slot) in self.slots.iter().enumerate() {
             if let Some(grad) = slot.param.grad() {
@@ -37,6 +37,9 @@ impl<R: Rule> Group<R> {
                 moving.push((place, param, grad));
             }
         }
+        let gradients = || moving.iter().filter_map(|(_, _, grad)| grad.node().ok().cloned()).collect();
+        let looks_up = || looks_up(gradients());
+        let mut numbers = StepNumbers::new(site, &self.rule, skip, &looks_up);
         let key = |(place, param, grad): &(usize, Tensor, Tensor)| {
             let slot = &self.slots[*place];
             (

@@ -180,12 +180,19 @@ pub(super) struct StepNumbers<'a, R> {
     rule: &'a R,
     /// Where it is true, on the device, no step is made.
     skip: Option<&'a Tensor>,
+    /// Whether an index may make the step void.
+    looks_up: &'a dyn Fn() -> bool,
     known: Vec<((StepCount, DType, Device), StepOf)>,
 }
 
 impl<'a, R: Rule> StepNumbers<'a, R> {
-    pub fn new(site: CallSite, rule: &'a R, skip: Option<&'a Tensor>) -> StepNumbers<'a, R> {
-        StepNumbers { site, rule, skip, known: Vec::new() }
+    pub fn new(
+        site: CallSite,
+        rule: &'a R,
+        skip: Option<&'a Tensor>,
+        looks_up: &'a dyn Fn() -> bool,
+    ) -> StepNumbers<'a, R> {
+        StepNumbers { site, rule, skip, looks_up, known: Vec::new() }
     }
 
     /// Whether to skip the step, on a device.
@@ -220,6 +227,7 @@ impl<'a, R: Rule> StepNumbers<'a, R> {
         let any = || StepNumber(Value::Device(self.site, self.site.argument(1, DType::F32, device)));
         tells_late(device)
             && self.rule.numbers(&any()).iter().any(|number| matches!(number.0, Value::Device(..)))
+            && (self.looks_up)()
     }
 
     /// A step that the device counts: its number, and the counts before and after.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::base::{Device, DeviceKind};
-use crate::ir::collect::{AddressMap, Collected};
+use crate::base::{Device, DeviceKind, Kind};
+use crate::ir::collect::{AddressMap, Collected, NodeMap};
 use crate::ir::pending::Cells;
-use crate::ir::{Node, NodeId};
+use crate::ir::{Node, NodeId, Op};
 use crate::schedule::fallback::Fallback;
 
 /// A new value of some state, and the value before.
@@ -52,6 +52,26 @@ pub(crate) fn tells_late(device: Device) -> bool {
         DeviceKind::Wgpu | DeviceKind::Cuda => true,
         DeviceKind::Cpu | DeviceKind::Meta | DeviceKind::Null => false,
     }
+}
+
+/// Whether an index may turn out to be out of range when some nodes are computed. Within a body only whole numbers
+/// from outside are looked for.
+pub(crate) fn looks_up(nodes: Vec<Arc<Node>>) -> bool {
+    let (mut to_do, mut seen) = (nodes, NodeMap::default());
+    while let Some(node) = to_do.pop() {
+        if node.value().is_some() || seen.insert(Arc::as_ptr(&node) as usize, ()).is_some() {
+            continue;
+        }
+        // What another thread computes is none of this one's work.
+        let Some(operands) = node.operands_now().map(|operands| operands.clone()) else { continue };
+        let whole = |operand: &Arc<Node>| operand.ty().dtype.kind() == Kind::Int;
+        let in_body = || node.op().body().is_some() && operands.iter().any(whole);
+        if matches!(node.op(), Op::Gather(_) | Op::Scatter(..)) || in_body() {
+            return true;
+        }
+        to_do.extend(operands);
+    }
+    false
 }
 
 /// The numbers that nodes have in a collection.

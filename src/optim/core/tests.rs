@@ -1,6 +1,7 @@
 //! Memory of parameters and state.
 
 use super::*;
+use crate::dist;
 use crate::nn::{Layer, Linear, ModuleExt, Sequential};
 use crate::optim::{Adam, AdamOpts};
 use crate::plan::context::{Context, with_context};
