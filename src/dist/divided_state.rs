@@ -9,7 +9,8 @@ impl<R: Rule> OptimizerCore<R> {
     /// large as the parameters, takes a part of the memory on each rank.
     ///
     /// Gradients must be the same on all ranks, as [`Ddp`](crate::dist::Ddp) leaves them. All ranks step together,
-    /// and call [`Optimizer::state_dict`] together, which is whole on each: any number of ranks resumes from it.
+    /// and call [`state_dict`](crate::optim::Optimizer::state_dict) together, which is whole on each: any number of
+    /// ranks resumes from it.
     /// PyTorch: `ZeroRedundancyOptimizer`; Rajbhandari et al., "ZeRO", 2020, stage 1, by whole parameters.
     ///
     /// # Examples
