@@ -10,7 +10,8 @@ impl<R: Rule> OptimizerCore<R> {
     ///
     /// Gradients must be the same on all ranks, as [`Ddp`](crate::dist::Ddp) leaves them. All ranks step together,
     /// and call [`state_dict`](crate::optim::Optimizer::state_dict) together, which is whole on each: any number of
-    /// ranks resumes from it.
+    /// ranks resumes from it. What is divided once stays so.
+    ///
     /// PyTorch: `ZeroRedundancyOptimizer`; Rajbhandari et al., "ZeRO", 2020, stage 1, by whole parameters.
     ///
     /// # Examples

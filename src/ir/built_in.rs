@@ -19,7 +19,7 @@ pub enum BuiltIn {
     /// the [`BuiltIn::AttentionLogSum`], which the body does not need, and perhaps a mask.
     AttentionBackwardValues,
     /// The numbers of packed codes, from codes, scales and perhaps offsets; the attributes say how they are
-    /// packed and of which type the numbers are. Operands and attributes determine the body.
+    /// packed and of which type the numbers are.
     Dequantize,
 }
 
@@ -55,6 +55,15 @@ impl BuiltIn {
             BuiltIn::AttentionLogSum | BuiltIn::Dequantize => 2,
             BuiltIn::AttentionBackward => 6,
             BuiltIn::AttentionBackwardValues => 4,
+        }
+    }
+
+    /// Whether operands and attributes determine the body.
+    pub const fn determines_body(self) -> bool {
+        match self {
+            BuiltIn::Dequantize => true,
+            BuiltIn::Attention | BuiltIn::AttentionLogSum => false,
+            BuiltIn::AttentionBackward | BuiltIn::AttentionBackwardValues => false,
         }
     }
 }

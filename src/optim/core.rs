@@ -167,8 +167,11 @@ impl<R: Rule> OptimizerCore<R> {
         Ok(())
     }
 
-    /// Divides what the rule remembers among ranks.
+    /// Divides what the rule remembers among ranks, unless it is divided already: what others remember is not here.
     pub(crate) fn divided(mut self, channel: Arc<dyn Channel>) -> OptimizerCore<R> {
+        if self.ranks.is_some() || channel.size() == 1 {
+            return self;
+        }
         let mut ranks = StateRanks::new(channel);
         ranks.divide(self.groups.iter_mut().flat_map(|group| &mut group.slots));
         self.ranks = Some(ranks);

@@ -308,7 +308,7 @@ impl KeyWriter {
                     self.scalar(*value, value.default_dtype(), false, false);
                 }
                 // What is said already need not be read out.
-                if composite.built_in != Some(BuiltIn::Dequantize) {
+                if !composite.built_in.is_some_and(BuiltIn::determines_body) {
                     self.graph(&collect_body(&composite.body.results), false);
                 }
             }

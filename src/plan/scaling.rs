@@ -11,9 +11,10 @@
 
 use std::fmt::{self, Display};
 
+use crate::base::Device;
 use crate::ir::collective::CollectiveKind;
-use crate::plan::report::{CollectiveReport, PlanReport, TransferReport};
-use crate::plan::roofline::{PeakThroughput, Seconds, roof};
+use crate::plan::report::{CollectiveReport, PlanReport};
+use crate::plan::roofline::{PeakThroughput, Roofline, Seconds};
 
 /// What connects a rank to its neighbors.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -165,15 +166,13 @@ impl PlanReport {
     /// # Ok::<(), kiln::Error>(())
     /// ```
     pub fn scaling(&self, network: &Network, peak_throughput: PeakThroughput) -> Scaling {
-        Scaling { steps: network.parts().iter().map(|part| self.scaled(part, &peak_throughput)).collect() }
+        let roofline = self.roofline_under(Device::null(), peak_throughput);
+        Scaling { steps: network.parts().iter().map(|part| self.scaled(part, &roofline)).collect() }
     }
 
-    fn scaled(&self, network: &Network, peak: &PeakThroughput) -> ScaledStep {
-        let transfer =
-            |t: &TransferReport| t.bytes as f64 * t.times as f64 * peak.seconds_per_byte(t.direction);
-        let transfers: f64 = self.transfers.iter().map(transfer).sum();
-        let kernels: Vec<f64> = self.kernels.iter().map(|kernel| roof(kernel, peak).seconds).collect();
-        let mut clocks = Clocks { computed: transfers, sent: 0.0, waiting: Vec::new() };
+    fn scaled(&self, network: &Network, roofline: &Roofline) -> ScaledStep {
+        let kernels = &roofline.kernels;
+        let mut clocks = Clocks { computed: roofline.transfers, sent: 0.0, waiting: Vec::new() };
         let mut communication = 0.0;
         let mut next = self.collectives.iter().peekable();
         for number in 0..=kernels.len() {
@@ -183,11 +182,15 @@ impl PlanReport {
                 clocks.send(seconds, number + collective.overlapped);
             }
             clocks.wait(number);
-            clocks.computed += kernels.get(number).copied().unwrap_or(0.0);
+            clocks.computed += kernels.get(number).map_or(0.0, |kernel| kernel.seconds);
         }
         clocks.wait(usize::MAX);
-        let compute = transfers + kernels.iter().sum::<f64>();
-        ScaledStep { ranks: network.ranks(), compute, communication, step: clocks.computed }
+        ScaledStep {
+            ranks: network.ranks(),
+            compute: roofline.seconds(),
+            communication,
+            step: clocks.computed,
+        }
     }
 }
 
@@ -226,7 +229,7 @@ impl Display for Scaling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{Device, Span};
+    use crate::base::Span;
     use crate::dist::{Reduce, spawn};
     use crate::ir::collective;
     use crate::tensor::Tensor;

@@ -5,6 +5,7 @@ use super::*;
 
 /// What is made of a weight of 10 rows of 4 and three indices of rows.
 type Use = fn(&Tensor, &Tensor) -> Tensor;
+type State = Vec<Vec<f32>>;
 type Start = fn(Param) -> Box<dyn Optimizer>;
 type Step = fn(&mut dyn Optimizer, Device) -> kiln::Result<()>;
 
@@ -36,8 +37,6 @@ fn trained(device: Device, batches: &[[i64; 3]], uses: Use, (start, step): (Star
     let values = [weight.get(), mean.get(), last.get(), seen.get(), rows.get()];
     (values.iter().map(|x| x.to_vec().unwrap()).collect(), failed)
 }
-
-type State = Vec<Vec<f32>>;
 
 /// A loop in which a row of what it carries is looked up and added to all.
 fn in_a_loop(x: &Tensor, ids: &Tensor, row: impl Fn(&Tensor, &Tensor) -> Tensor) -> Tensor {
