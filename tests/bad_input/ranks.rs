@@ -1,5 +1,5 @@
 //! What the ranks of a group cannot do together. Mistakes that a rank sees by itself are invalid tensors; those that
-//! only all see together are in `tests/dist.rs`.
+//! only all see together are in `tests/ranks/dist.rs`.
 
 use crate::{all_refused, floats, here, refused};
 use kiln::dist::{self, Reduce};

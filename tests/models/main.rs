@@ -1,0 +1,7 @@
+//! Layers and models: what they hold, compute and generate.
+
+mod generation;
+mod layer_gradients;
+mod nn;
+mod nn_recorded;
+mod quantized;

@@ -1,0 +1,4 @@
+//! Ranks: groups, collectives, and models on several devices at once.
+
+mod ddp;
+mod dist;
