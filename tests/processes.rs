@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use kiln::dist::{self, Backend, Ddp, Group, InitOpts, Reduce};
@@ -81,10 +82,12 @@ fn as_child<'a>(command: &'a mut Command, child: &str) -> &'a mut Command {
     command.env(CHILD, child).env("KILN_THREADS", "1")
 }
 
-/// A port that nobody has.
+/// A port that nobody has, of those that systems give to nobody who does not name them.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = (std::process::id() % 1000) as u16 * 10;
+    let mut ports = std::iter::repeat_with(|| 20_000 + (first + NEXT.fetch_add(1, Relaxed)) % 10_000);
+    ports.find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok()).expect("a port")
 }
 
 /// A rank as torchrun would start it.

@@ -146,7 +146,8 @@ fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream>
         let mut last = io::Error::from(ErrorKind::TimedOut);
         for address in addresses {
             match TcpStream::connect_timeout(address, left.max(PAUSE)) {
-                Ok(stream) => return Ok(stream),
+                Ok(stream) if !is_own(&stream) => return Ok(stream),
+                Ok(_) => last = ErrorKind::ConnectionRefused.into(),
                 Err(error) => last = error,
             }
         }
@@ -155,6 +156,12 @@ fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream>
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// Whether this connects to itself: where nobody listens yet at a port that systems also give to who connects, it
+/// may be given as its own, and then keeps rank 0 from listening there.
+fn is_own(stream: &TcpStream) -> bool {
+    matches!((stream.local_addr(), stream.peer_addr()), (Ok(own), Ok(other)) if own == other)
 }
 
 /// Takes connections until all of these ranks have come. What is no rank is ignored.
@@ -200,4 +207,19 @@ fn introduced(stream: &TcpStream) -> io::Result<(usize, usize, u16)> {
         return Err(ErrorKind::InvalidData.into());
     }
     Ok((hello.size()?, hello.size()?, hello.number()? as u16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_answers_where_nobody_listens() {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("an address");
+        // One of some ten thousand connections is given the port that it asks for.
+        for _ in 0..40_000 {
+            let answer = connect(&[free], Instant::now());
+            assert!(answer.is_err(), "{answer:?}");
+        }
+    }
 }
