@@ -1,7 +1,11 @@
 //! What a profile says of programs whose time and memory are known to go somewhere.
 
+#[path = "profile/modules.rs"]
+mod modules;
 #[path = "profile/trace_format.rs"]
 mod trace_format;
+#[path = "profile/workers.rs"]
+mod workers;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

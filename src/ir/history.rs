@@ -60,6 +60,8 @@ pub struct GradCell {
     added: AtomicUsize,
     /// Who takes the gradients first.
     reducer: Mutex<Option<Weak<dyn GradReducer>>>,
+    /// What a model calls the parameter.
+    name: Mutex<Option<Arc<str>>>,
 }
 
 /// Gradients in a sum that is not computed before it counts as long.
@@ -100,6 +102,17 @@ impl GradCell {
     pub fn reducer(&self) -> Option<Arc<dyn GradReducer>> {
         let reducer = self.reducer.lock().unwrap_or_else(PoisonError::into_inner);
         reducer.as_ref()?.upgrade().filter(|reducer| reducer.is_on())
+    }
+    /// What a model calls the parameter, as `encoder.0.weight`.
+    pub fn name(&self) -> Option<Arc<str>> {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    /// Names the parameter. A longer name stays: it is that of a module around the one that asks.
+    pub fn set_name(&self, name: &str) {
+        let mut known = self.name.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_none_or(|known| known.len() < name.len()) {
+            *known = Some(name.into());
+        }
     }
     /// Whether the sum holds many gradients that are not computed.
     pub fn is_long(&self) -> bool {

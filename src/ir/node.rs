@@ -357,6 +357,10 @@ impl Node {
     pub fn grad_cell(&self) -> Option<Arc<GradCell>> {
         if self.is_parameter() { self.edges().rare.as_ref()?.cell.clone() } else { None }
     }
+    /// What a model calls it, if it is a parameter.
+    pub fn parameter_name(&self) -> Option<Arc<str>> {
+        self.grad_cell()?.name()
+    }
     /// Makes the node a parameter whose gradients accumulate in `cell`. The
     /// first cell stays.
     pub fn set_grad_cell(&self, cell: Arc<GradCell>) {

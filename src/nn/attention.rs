@@ -7,6 +7,7 @@ use crate::nn::cache::KvCache;
 use crate::nn::init;
 use crate::nn::linear::Linear;
 use crate::nn::module::Layer;
+use crate::nn::module_region::in_module_of;
 use crate::nn::norm::RMSNorm;
 use crate::nn::param::Param;
 use crate::nn::rotary::Rotary;
@@ -126,6 +127,7 @@ impl MultiheadAttention {
     #[track_caller]
     pub fn attend(&self, x: &Tensor, input: AttentionInput) -> Tensor {
         let _line = Span::caller().enter();
+        let _module = in_module_of(&self.q_proj.weight, 1);
         let memory = input.memory.as_ref().unwrap_or(x);
         let site = CallSite::here("attention");
         let attend = || -> Result<Tensor> {
@@ -199,6 +201,7 @@ impl MultiheadAttention {
     #[track_caller]
     pub fn attend_cached_at(&self, x: &Tensor, cache: &KvCache, position: &Tensor) -> Tensor {
         let _line = Span::caller().enter();
+        let _module = in_module_of(&self.q_proj.weight, 1);
         let site = CallSite::here("attend_cached");
         let attend = || -> Result<Tensor> {
             let [_, length, _] = x.dims::<3>()?;

@@ -5,6 +5,7 @@ use crate::base::{Result, Span};
 use crate::module;
 use crate::nn::init;
 use crate::nn::module::Layer;
+use crate::nn::module_region::in_module_of;
 use crate::nn::param::Param;
 use crate::tensor::conv::{ConvOpts, ConvTransposeOpts};
 use crate::tensor::{Place, Tensor};
@@ -74,6 +75,7 @@ macro_rules! convolution {
         impl Layer for $conv {
             #[track_caller]
             fn forward(&self, x: &Tensor) -> Tensor {
+                let _module = in_module_of(&self.weight, 0);
                 if let Err(error) = self.settle(x, Span::caller()) {
                     return Tensor::invalid(error);
                 }
@@ -116,6 +118,7 @@ macro_rules! convolution {
         impl Layer for $transposed {
             #[track_caller]
             fn forward(&self, x: &Tensor) -> Tensor {
+                let _module = in_module_of(&self.weight, 0);
                 let bias = self.bias.as_ref().map(Param::get);
                 x.$transposed_method(&self.weight.get(), bias.as_ref(), self.opts.clone())
             }

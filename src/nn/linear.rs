@@ -7,6 +7,7 @@ use crate::module;
 use crate::nn::init;
 use crate::nn::lora::AdapterSlot;
 use crate::nn::module::{Layer, Module, ModuleExt, Part, Visitor};
+use crate::nn::module_region::in_module_of;
 use crate::nn::param::Param;
 use crate::tensor::{Place, Tensor};
 
@@ -81,6 +82,7 @@ impl Linear {
 impl Layer for Linear {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _module = in_module_of(&self.weight, 0);
         if let ([outputs, 0], Some(&inputs)) = (&self.weight.shape()[..], x.shape().last())
             && let Err(error) =
                 init::start_late(&self.weight, self.bias.as_ref(), &[*outputs, inputs], Span::caller())
@@ -119,6 +121,7 @@ impl Bilinear {
     /// The output for a pair of inputs.
     #[track_caller]
     pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Tensor {
+        let _module = in_module_of(&self.weight, 0);
         x1.bilinear(x2, &self.weight.get(), self.bias.as_ref().map(Param::get).as_ref())
     }
 }
@@ -143,6 +146,7 @@ impl Layer for Embedding {
     /// Integers `[..]` to `[.., width]`.
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _module = in_module_of(&self.weight, 0);
         x.embedding(&self.weight.get())
     }
 }

@@ -18,6 +18,7 @@ pub mod init;
 pub mod linear;
 pub mod lora;
 pub mod module;
+mod module_region;
 pub mod norm;
 pub mod param;
 pub mod pool;

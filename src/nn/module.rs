@@ -119,7 +119,8 @@ pub trait ModuleExt: Module {
         found
     }
 
-    /// Calls `look` with every part and its full name.
+    /// Calls `look` with every part and its full name. From then on plans and profiles call parameters so, and
+    /// what a layer computes is theirs whose parameters it has.
     fn each(&self, look: &mut dyn FnMut(&str, Found)) {
         self.visit(&mut PrefixVisitor { prefix: String::new(), look });
     }
@@ -409,6 +410,7 @@ impl PrefixVisitor<'_> {
 impl Visitor for PrefixVisitor<'_> {
     fn param(&mut self, name: &str, param: &Param) {
         let name = self.full(name);
+        param.name_as(&name);
         (self.look)(&name, Found::Param(param));
     }
     fn buffer(&mut self, name: &str, buffer: &Buffer) {

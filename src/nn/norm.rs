@@ -3,6 +3,7 @@
 use crate::base::{Result, Shape, Span};
 use crate::module;
 use crate::nn::module::Layer;
+use crate::nn::module_region::in_module_of;
 use crate::nn::param::{Buffer, Param, Training};
 use crate::tensor::norm::{NormOpts, RunningNormOpts};
 use crate::tensor::{Place, Tensor};
@@ -60,6 +61,7 @@ impl LayerNorm {
 impl Layer for LayerNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _module = in_module_of(&self.weight, 0);
         let mut opts = NormOpts::default().weight(&self.weight.get()).eps(self.eps);
         opts.bias = self.bias.as_ref().map(Param::get);
         x.layer_norm(self.shape.clone(), opts)
@@ -120,6 +122,7 @@ impl RMSNorm {
 impl Layer for RMSNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _module = in_module_of(&self.weight, 0);
         let weight = self.weight.get();
         let weight = if self.offset == 0.0 { weight } else { weight + self.offset };
         let mut opts = NormOpts::default().weight(&weight);
@@ -168,6 +171,7 @@ impl GroupNorm {
 impl Layer for GroupNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _module = in_module_of(&self.weight, 0);
         let opts = NormOpts::default().weight(&self.weight.get()).bias(&self.bias.get()).eps(self.eps);
         x.group_norm(self.groups, opts)
     }
@@ -223,6 +227,7 @@ impl InstanceNorm {
 impl Layer for InstanceNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _module = self.weight.as_ref().and_then(|weight| in_module_of(weight, 0));
         let mut opts = RunningNormOpts::training().eps(self.eps);
         (opts.weight, opts.bias) = (self.weight.as_ref().map(Param::get), self.bias.as_ref().map(Param::get));
         x.instance_norm(opts)
@@ -308,6 +313,7 @@ impl BatchNorm {
 impl Layer for BatchNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _module = in_module_of(&self.weight, 0);
         let _line = Span::caller().enter();
         let training = self.training.is_on();
         let opts = RunningNormOpts::default()

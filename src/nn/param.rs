@@ -187,6 +187,16 @@ impl Param {
         self.requires_grad().then_some(&self.cell)
     }
 
+    /// Tells plans and profiles what a model calls it.
+    pub(crate) fn name_as(&self, name: &str) {
+        self.cell.set_name(name);
+    }
+
+    /// What a model calls it, as `encoder.0.weight`.
+    pub(crate) fn name(&self) -> Option<Arc<str>> {
+        self.cell.name()
+    }
+
     /// Whether gradients are taken with respect to it.
     pub fn requires_grad(&self) -> bool {
         self.trained.load(Ordering::Relaxed)

@@ -4,6 +4,7 @@
 use crate::base::{DType, Device, Result, Span};
 use crate::nn::init;
 use crate::nn::module::{Module, Visitor};
+use crate::nn::module_region::in_module_of;
 use crate::nn::param::Param;
 use crate::tensor::compose::CallSite;
 use crate::tensor::control::scan_at;
@@ -245,6 +246,7 @@ macro_rules! recurrent {
                 lengths: Option<&Tensor>,
                 start: Option<recurrent!(@given $($part),+)>,
             ) -> (Tensor, recurrent!(@made $($part),+)) {
+                let _module = self.stack.layers.first().and_then(|layer| in_module_of(&layer.input, 0));
                 let start: Vec<Tensor> = start.map_or_else(Vec::new, |recurrent!(@names $($state),+)| vec![$($state.clone()),+]);
                 let (y, ends) = settle(self.stack.forward(site, x, lengths, &start), CellKind::$kind.states());
                 let mut ends = ends.into_iter();

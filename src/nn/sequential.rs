@@ -106,7 +106,7 @@ impl Layer for Sequential {
     fn forward(&self, x: &Tensor) -> Tensor {
         let _line = Span::caller().enter();
         self.layers.iter().enumerate().fold(x.clone(), |x, (number, layer)| {
-            let _region = trace::is_on().then(|| Region::current().inside(&number.to_string()).enter());
+            let _region = trace::is_on().then(|| Region::current().in_child(&number.to_string()).enter());
             layer.forward(&x)
         })
     }

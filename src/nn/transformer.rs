@@ -7,6 +7,7 @@ use crate::nn::cache::KvCache;
 use crate::nn::dropout::Dropout;
 use crate::nn::linear::Linear;
 use crate::nn::module::Layer;
+use crate::nn::module_region::in_module_of;
 use crate::nn::norm::LayerNorm;
 use crate::tensor::options::options;
 use crate::tensor::{Place, Tensor};
@@ -127,6 +128,7 @@ impl TransformerEncoderLayer {
 
     #[track_caller]
     fn around(&self, x: &Tensor, attention: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+        let _module = in_module_of(&self.norm1.weight, 1);
         let x = residual(x, &self.norm1, &self.dropout, self.norm_first, attention);
         residual(&x, &self.norm2, &self.dropout, self.norm_first, |x| self.feed_forward.forward(x))
     }
@@ -184,6 +186,7 @@ impl TransformerDecoderLayer {
     #[track_caller]
     pub fn forward(&self, x: &Tensor, memory: &Tensor) -> Tensor {
         let _line = Span::caller().enter();
+        let _module = in_module_of(&self.norm1.weight, 1);
         let first = self.norm_first;
         let x = residual(x, &self.norm1, &self.dropout, first, |x| self.self_attn.forward(x));
         let x = residual(&x, &self.norm2, &self.dropout, first, |x| {

@@ -125,8 +125,8 @@ pub(super) fn json<'a>(
 /// The plan's parameters.
 fn inputs(run: &ObservedRun, texts: &mut Texts) -> String {
     list((run.inputs.iter()).map(|input| {
-        let name = input.call.name.text().unwrap_or_default();
-        let object = Object::new().text("name", name).text("type", &input.ty.to_string());
+        let object =
+            Object::new().text("name", input.name().unwrap_or_default()).text("type", &input.ty.to_string());
         object.value("parameter", input.is_parameter).value("line", texts.line(input.call.span)).end()
     }))
 }

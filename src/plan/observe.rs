@@ -34,10 +34,19 @@ pub(crate) struct ObservedInput {
     pub ty: Type,
     /// Whether gradients accumulate for it.
     pub is_parameter: bool,
+    /// What a model calls it, if it is such.
+    pub parameter_name: Option<Arc<str>>,
     /// Bytes of the memory that it is in.
     pub bytes: u64,
     /// The first input in the same memory; perhaps itself.
     pub first_with: usize,
+}
+
+impl ObservedInput {
+    /// What it is called: by the model, or else by the user's call that made it.
+    pub fn name(&self) -> Option<&str> {
+        self.parameter_name.as_deref().or(self.call.name.text())
+    }
 }
 
 /// An operation inside a kernel.
@@ -177,6 +186,7 @@ fn inputs(collected: &Collected) -> Vec<ObservedInput> {
             call: UserCall { name: node.op_name(), span: node.span() },
             ty: node.ty().clone(),
             is_parameter: node.is_parameter(),
+            parameter_name: node.parameter_name(),
             bytes: buffer.map_or(node.ty().bytes(), |buffer| buffer.bytes) as u64,
             first_with: *first.entry(memory).or_insert(number),
         }

@@ -23,7 +23,7 @@ pub enum GroupBy {
     Operation,
     /// The user's line; kernels of several lines count as those of several operations do.
     Line,
-    /// The label ([`record_function`](crate::profile::record_function), a module of a `Sequential`). What is
+    /// The label ([`record_function`](crate::profile::record_function), a layer's path in its model). What is
     /// inside a label inside counts in the device time of both, in the self time of the inner one only.
     Label,
 }

@@ -216,6 +216,7 @@ impl Trace {
             | Activity::Plan
             | Activity::Compile
             | Activity::Launch
+            | Activity::Work
             | Activity::Wait
             | Activity::Transfer
             | Activity::Collective

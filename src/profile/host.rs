@@ -61,6 +61,8 @@ pub(super) fn host_times(profile: &Profile) -> Vec<HostTime> {
 fn stretch(event: &Event) -> Option<Stretch> {
     match event {
         Event::Memory(_) => None,
+        // The kernel's own row has it.
+        Event::Host(host) if host.activity == Activity::Work => None,
         Event::Kernel(kernel) => {
             let on_host = kernel.launching.is_zero();
             let device = kernel.kernel.device;
@@ -112,6 +114,7 @@ fn words(activity: Activity) -> Option<&'static str> {
         Activity::Plan => Some("plan: look up or build"),
         Activity::Compile => Some("compile kernels"),
         Activity::Launch => Some("launch kernels"),
+        Activity::Work => Some("run a part of a kernel"),
         Activity::Wait => Some("wait"),
         Activity::Transfer => Some("transfer"),
         Activity::Collective => Some("collective"),

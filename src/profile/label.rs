@@ -7,7 +7,9 @@ use crate::base::region::{InRegion, Region};
 use crate::runtime::trace::{self, Activity, HostSpan};
 
 /// Runs the closure under a name. Labels nest. Since graphs are lazy, a label reaches the kernels of what
-/// is built inside it, wherever they run; and gradients have the labels of what they are gradients of.
+/// is built inside it, wherever they run; and gradients have the labels of what they are gradients of. Layers whose
+/// model was asked for its parameters, by an optimizer for example, have their paths as labels of their own:
+/// `forward/encoder.0.linear1`.
 ///
 /// Where nobody profiles, it costs the load of an atomic. PyTorch: `torch.profiler.record_function`.
 ///

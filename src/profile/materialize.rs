@@ -11,7 +11,7 @@ use crate::profile::event::{
     Activity, Event, HostEvent, KernelEvent, KernelInfo, LaunchedBy, MemoryEvent, OperationInfo, Prediction,
     TransferEvent,
 };
-use crate::runtime::trace::{DeviceRecord, HostRecord, LaunchRecord, MemoryRecord, Record};
+use crate::runtime::trace::{DeviceRecord, HostRecord, LaunchRecord, MemoryRecord, Record, WorkRecord};
 
 /// The peaks of devices, where they are known.
 pub type Peaks = HashMap<Device, PeakThroughput>;
@@ -23,7 +23,7 @@ pub fn devices(records: &[Record]) -> Vec<Device> {
         let devices = match record {
             Record::Launch(launch) => [Some(launch.device), None],
             Record::Host(host) => [host.moved.and(host.device), host.moved.map(|(from, _)| from)],
-            Record::Device(_) | Record::Memory(_) => [None, None],
+            Record::Device(_) | Record::Work(_) | Record::Memory(_) => [None, None],
         };
         for device in devices.into_iter().flatten() {
             if !found.contains(&device) {
@@ -42,8 +42,12 @@ pub fn events(records: Vec<Record>, (start, end): (u64, u64), peaks: &Peaks) -> 
             times.entry(device.launch).or_default().push(*device);
         }
     }
-    let mut window = Window { start, end, peaks, times, kernels: HashMap::new() };
-    let mut events: Vec<Event> = records.into_iter().filter_map(|record| window.event(record)).collect();
+    let mut window = Window { start, end, peaks, times, kernels: HashMap::new(), launched: HashMap::new() };
+    // Threads that helped are through before the launch is.
+    let (work, others): (Vec<Record>, Vec<Record>) =
+        records.into_iter().partition(|record| matches!(record, Record::Work(_)));
+    let mut events: Vec<Event> =
+        others.into_iter().chain(work).filter_map(|record| window.event(record)).collect();
     events.sort_by_key(Event::start);
     events
 }
@@ -56,6 +60,8 @@ struct Window<'a> {
     times: HashMap<u64, Vec<DeviceRecord>>,
     /// By the address of the run and the step.
     kernels: HashMap<(usize, usize), Option<Arc<KernelInfo>>>,
+    /// By launch.
+    launched: HashMap<u64, Arc<KernelInfo>>,
 }
 
 impl Window<'_> {
@@ -72,6 +78,7 @@ impl Window<'_> {
             Record::Memory(memory) if (self.start..=self.end).contains(&memory.at) => {
                 Some(Event::Memory(self.memory(memory)))
             }
+            Record::Work(work) => self.work(work).map(Event::Host),
             Record::Launch(_) | Record::Host(_) | Record::Memory(_) | Record::Device(_) => None,
         }
     }
@@ -83,6 +90,7 @@ impl Window<'_> {
         let known = self.kernels.entry(key);
         let kernel =
             known.or_insert_with(|| run.kernel(launch.step).map(|found| info(&found, peaks))).clone()?;
+        self.launched.insert(launch.number, kernel.clone());
         let own = [DeviceRecord { launch: launch.number, start: launch.start, end: launch.end }];
         // A kernel of the user's runs on the host, whatever the device's clock.
         let times = self.times.get(&launch.number).map_or(&own[..], |times| times);
@@ -99,6 +107,21 @@ impl Window<'_> {
             end: self.at(end),
             time: Duration::from_nanos(time),
             launched_by: LaunchedBy { run, step: launch.step },
+        })
+    }
+
+    /// What a thread did for a kernel that another one launched.
+    fn work(&self, record: WorkRecord) -> Option<HostEvent> {
+        let kernel = self.launched.get(&record.launch)?;
+        Some(HostEvent {
+            activity: Activity::Work,
+            name: Some(kernel.name.as_str().into()),
+            at: Some(kernel.at),
+            device: Some(kernel.device),
+            label: kernel.label.clone(),
+            thread: record.thread,
+            start: self.at(record.start),
+            end: self.at(record.end),
         })
     }
 

@@ -32,6 +32,8 @@ pub enum Activity {
     Compile,
     /// Giving a kernel to its device; on devices of the host, running it.
     Launch,
+    /// Running a part of a kernel that another thread launched.
+    Work,
     /// Waiting for a device.
     Wait,
     /// Moving data between devices.
@@ -97,6 +99,19 @@ pub struct DeviceRecord {
     pub end: u64,
 }
 
+/// When a thread ran a part of what another one launched.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkRecord {
+    /// The launch.
+    pub launch: u64,
+    /// The thread's number.
+    pub thread: usize,
+    /// When it began.
+    pub start: u64,
+    /// When it ended.
+    pub end: u64,
+}
+
 /// A block of memory that was handed out or came back.
 #[derive(Clone, Debug)]
 pub struct MemoryRecord {
@@ -125,6 +140,8 @@ pub enum Record {
     Launch(LaunchRecord),
     /// A device's time.
     Device(DeviceRecord),
+    /// What another thread did for a launch.
+    Work(WorkRecord),
     /// Memory.
     Memory(MemoryRecord),
 }
@@ -364,6 +381,27 @@ impl Drop for OpenLaunch {
         if let Some(mut record) = self.0.take() {
             record.end = now();
             push(Record::Launch(record));
+        }
+    }
+}
+
+/// Until it is dropped, this thread runs a part of what another one launched.
+#[must_use = "the work ends when the guard is dropped"]
+#[derive(Debug)]
+pub struct OpenWork(Option<WorkRecord>);
+
+/// Begins a part of a launch; nothing for number 0.
+#[inline]
+pub fn work(launch: u64) -> OpenWork {
+    let begun = |launch| WorkRecord { launch, thread: thread(), start: now(), end: 0 };
+    OpenWork((launch != 0).then(|| begun(launch)))
+}
+
+impl Drop for OpenWork {
+    fn drop(&mut self) {
+        if let Some(mut record) = self.0.take() {
+            record.end = now();
+            push(Record::Work(record));
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use kiln::nn::{Layer, Linear, ModuleExt, Relu, Sequential};
+use kiln::plan::report::BlockKind;
 use kiln::prelude::*;
 use kiln::unstable::render::{self, Unsupported};
 use kiln::unstable::runtime::Capabilities;
@@ -295,4 +297,25 @@ fn kernels_are_named_by_what_the_user_called() {
     let w = Tensor::from_vec(vec![1.0f32, 2.0], [2], ()).with_requires_grad();
     let gradient = kiln::grad(&(&w * &w).sum(..), &[&w]).remove(0);
     assert_eq!(names(&gradient), ["grad_add"]);
+}
+
+#[test]
+fn blocks_have_the_names_by_which_the_outermost_model_knows_its_parameters() -> kiln::Result<()> {
+    let net = Sequential::new().push(Linear::new(4, 8, ())).push(Relu).push(Linear::new(8, 2, ()));
+    let whole = Sequential::new().push(net);
+    let names = || -> kiln::Result<Vec<String>> {
+        let x = Tensor::ones([1, 4], ()).realize()?.clone();
+        let blocks = whole.forward(&x).plan()?.memory_blocks();
+        let parameters = blocks.into_iter().filter(|block| block.kind == BlockKind::Parameter);
+        let mut names: Vec<String> = parameters.map(|block| block.name).collect();
+        names.sort();
+        Ok(names)
+    };
+    whole.parameters().iter().try_for_each(|param| param.get().realize().map(|_| ()))?;
+    let expected = ["0.0.bias", "0.0.weight", "0.2.bias", "0.2.weight"];
+    assert_eq!(names()?, expected);
+    // Who looks at a part of it changes nothing.
+    assert_eq!(whole.get::<Sequential>(0).map(|part| part.named_parameters().len()), Some(4));
+    assert_eq!(names()?, expected);
+    Ok(())
 }

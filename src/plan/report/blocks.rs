@@ -212,7 +212,7 @@ fn input_parts(run: &ObservedRun, first: usize, kind: BlockKind) -> Vec<MemoryBl
     let part = |input: &ObservedInput| {
         let bytes = input.ty.bytes() as u64;
         let part = MemoryBlock::new(input.ty.device, kind, bytes, (0, last_step(run)));
-        part.made_by(input.call, &input.ty, "a parameter".into())
+        part.made_by(input.call, &input.ty, input.parameter_name.as_deref().unwrap_or("a parameter").into())
     };
     let parts: Vec<MemoryBlock> = inside.map(part).collect();
     if parts.len() > 1 { parts } else { Vec::new() }
@@ -234,7 +234,7 @@ fn input_name(run: &ObservedRun, first: usize, kind: BlockKind) -> String {
     let inside = || run.inputs.iter().filter(|input| input.first_with == first);
     let parameters = inside().filter(|input| input.is_parameter).count();
     match (inside().count(), parameters) {
-        (1, 1) => "a parameter".into(),
+        (1, 1) => run.inputs[first].parameter_name.as_deref().unwrap_or("a parameter").into(),
         (_, 1..) => format!("{parameters} parameters, packed"),
         (_, 0) if kind == BlockKind::Optimizer => "state of the optimizer".into(),
         (1, 0) => run.inputs[first].call.name.text().unwrap_or("data").into(),

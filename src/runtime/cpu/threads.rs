@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use crate::base::config::config;
 use crate::base::process;
+use crate::runtime::trace;
 
 /// The device's threads besides the one that calls; none where one thread is all there is.
 fn others() -> Option<&'static ThreadPool> {
@@ -20,7 +21,9 @@ fn others() -> Option<&'static ThreadPool> {
         };
         process::started();
         // A pool of no threads would have as many as there are cores.
-        (threads > 1).then(|| ThreadPoolBuilder::new().num_threads(threads - 1).build().ok()).flatten()
+        let name = |number: usize| format!("cpu worker {}", number + 1);
+        let pool = || ThreadPoolBuilder::new().num_threads(threads - 1).thread_name(name).build().ok();
+        (threads > 1).then(pool).flatten()
     };
     POOL.get_or_init(build).as_ref()
 }
@@ -56,8 +59,11 @@ pub fn for_each_worker(jobs: usize, work: impl Fn(Jobs<'_>) + Sync) {
     if workers == 0 {
         return;
     }
-    let parts = JobRanges::new(jobs, workers);
-    let work = |worker: usize| work(Jobs { parts: &parts, worker });
+    let (parts, launch) = (JobRanges::new(jobs, workers), trace::current_launch());
+    let work = |worker: usize| {
+        let _part = (worker > 0).then(|| trace::work(launch));
+        work(Jobs { parts: &parts, worker });
+    };
     match others() {
         _ if workers == 1 => work(0),
         Some(others) if !in_pool() => others.in_place_scope(|scope| spawn(scope, workers, &work)),
