@@ -269,6 +269,11 @@ impl Collected {
         &self.operands[start..self.ends[id.index()]]
     }
 
+    /// The node of a number, unless it is one that a plan has added to a body.
+    pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
+        self.nodes.get(id.index())
+    }
+
     /// The user's line that built a node.
     pub fn span(&self, id: NodeId) -> Span {
         self.nodes[id.index()].span()

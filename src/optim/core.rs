@@ -40,8 +40,7 @@ pub trait Optimizer {
     /// An error recorded in a gradient, or what
     /// [`Tensor::realize`](crate::Tensor::realize) says. Parameters and state
     /// are then as they were. A GPU tells of an index out of range when the host next waits for it: the step has
-    /// moved nothing, and no later one depends on how many there were, unless the index was one that a loop
-    /// computed, or one of which only a part is read.
+    /// moved nothing, and no later one depends on how many there were.
     #[track_caller]
     fn step(&mut self) -> Result<()>;
     /// [`Optimizer::step`], of which nothing is left where `skip`, a truth value of rank 0, holds:

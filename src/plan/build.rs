@@ -119,7 +119,8 @@ impl Plan {
     /// For each value of the plan's graph, the user's line that it comes from, in the graph
     /// that the plan was looked up with.
     pub(crate) fn lines(&self, collected: &Collected) -> Vec<Option<Span>> {
-        self.schedule.origins().iter().map(|origin| origin.map(|origin| collected.span(origin))).collect()
+        let span = |origin: Option<NodeId>| Some(collected.node(origin?)?.span());
+        self.schedule.origins().iter().map(span).collect()
     }
 
     /// The user's call that a value comes from which has memory of its own, arrives from another device or
@@ -127,7 +128,7 @@ impl Plan {
     pub(crate) fn call(&self, collected: &Collected, id: NodeId) -> Option<UserCall> {
         let named = self.named.get_or_init(|| self.named());
         let at = named.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-        let node = &collected.nodes[named[at].1.index()];
+        let node = collected.node(named[at].1)?;
         Some(UserCall { name: node.op_name(), span: node.span() })
     }
 

@@ -165,7 +165,7 @@ fn calls(plan: &Plan, collected: &Collected) -> Vec<UserCall> {
     let (graph, unpacking) = (&plan.schedule.graph, unpacking(collected));
     let call = |(id, origin): (usize, Option<NodeId>)| {
         let span = graph.nodes[id].span;
-        let node = origin.map(|origin| &*collected.nodes[origin.index()]);
+        let node = origin.and_then(|origin| collected.node(origin)).map(|node| &**node);
         match node.or_else(|| unpacking.get(&span).copied()) {
             Some(node) => UserCall { name: node.op_name(), span: node.span() },
             None => UserCall { name: OpName::default(), span },

@@ -12,6 +12,7 @@ pub mod expand;
 pub mod fallback;
 pub mod fuse;
 pub mod fusion_class;
+mod index_checks;
 mod list_scheduling;
 mod live_intervals;
 pub mod memory;

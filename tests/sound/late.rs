@@ -38,6 +38,20 @@ fn trained(device: Device, batches: &[[i64; 3]], uses: Use, (start, step): (Star
     (values.iter().map(|x| x.to_vec().unwrap()).collect(), failed)
 }
 
+/// An index that a loop's body computes.
+fn computed(id: &Tensor) -> Tensor {
+    (id + 1) - 1
+}
+
+/// The rows that a loop finds by ids that it carries, which change places.
+fn carried(x: &Tensor, ids: &Tensor) -> Tensor {
+    let next = |_: &Tensor, carries: &[Tensor]| {
+        let [x, ids] = carries else { panic!("two carries") };
+        vec![x + ids.narrow(0, 0, 1).embedding(x).sin(), ids.roll(1, 0)]
+    };
+    kiln::fori_loop(3, &[x.clone(), ids.clone()], next).remove(0)
+}
+
 /// A loop in which a row of what it carries is looked up and added to all.
 fn in_a_loop(x: &Tensor, ids: &Tensor, row: impl Fn(&Tensor, &Tensor) -> Tensor) -> Tensor {
     let next = |carries: &[Tensor], ids: &[Tensor]| {
@@ -48,13 +62,27 @@ fn in_a_loop(x: &Tensor, ids: &Tensor, row: impl Fn(&Tensor, &Tensor) -> Tensor)
 
 #[test]
 fn a_step_that_fails_late_changes_nothing() {
-    let uses: [Use; 6] = [
+    let uses: [Use; 12] = [
         |x, ids| ids.embedding(x),
         |x, ids| x.t().narrow(0, 0, 3).log_softmax(1).nll_loss(ids, Default::default()),
         |x, ids| x.index_add(0, ids, &(x.narrow(0, 0, 3) * 2.0), 1.0),
         |x, ids| x.gather(0, &ids.reshape([3, 1]).expand([3, 4])).flip(0).cumsum(0),
         |x, ids| in_a_loop(x, &ids.flip(0), |x, id| id.embedding(x)),
         |x, ids| in_a_loop(x, ids, |x, id| kiln::checkpoint(|x| id.embedding(x).sin(), x)),
+        // Of which only a part is read.
+        |x, ids| ids.embedding(x).narrow(0, 0, 2),
+        |x, ids| ids.embedding(x).index_select(0, &Tensor::from_vec(vec![0i64, 1], [2], x.device())),
+        // Which bodies compute.
+        |x, ids| in_a_loop(x, ids, |x, id| computed(id).embedding(x).sin()),
+        |x, ids| in_a_loop(x, ids, |x, id| kiln::checkpoint(|x| computed(id).embedding(x).sin(), x)),
+        |x, ids| {
+            in_a_loop(x, ids, |x, id| {
+                let inputs = [x.clone(), id.clone()];
+                kiln::composite("row", &[], &inputs, |c| vec![computed(&c[1]).embedding(&c[0]).sin()])
+                    .remove(0)
+            })
+        },
+        carried,
     ];
     let adam: Start = |weight| Box::new(Adam::new([weight], AdamOpts::default().lr(0.1)));
     let sgd: Start = |weight| Box::new(Sgd::new([weight], SgdOpts::default().lr(0.1).momentum(0.9)));
@@ -88,6 +116,31 @@ fn a_step_that_fails_late_is_not_counted() {
         _ = device.synchronize();
         let steps = optimizer.state_dict().unwrap();
         assert_eq!(steps.get("groups.0.params.0.steps").unwrap().item::<i64>().unwrap(), 3, "{device}");
+    }
+}
+
+/// Where an index is bad of which only a part is read, an error is told and the state kept, or neither.
+#[test]
+fn state_is_kept_only_where_an_error_is_told() {
+    for device in devices() {
+        for (in_a_loop, bad) in
+            [(false, [1, 2, 99]), (true, [1, 2, 99]), (false, [1, 99, 2]), (true, [1, 99, 2])]
+        {
+            let (table, sum) = (realized(vec![1.0; 8], device), Var::new(realized(vec![0.0], device)));
+            let two = |ids: &Tensor| table.index_select(0, ids).narrow(0, 0, 2).sum(..).reshape([1]);
+            let ids = Tensor::from_vec(bad.to_vec(), [3], device);
+            let found = if in_a_loop {
+                kiln::fori_loop(2, &[sum.get()], |i, c| vec![&c[0] + two(&(&ids + i * 0))]).remove(0) * 0.5
+            } else {
+                sum.get() + two(&ids)
+            };
+            sum.set(found).unwrap();
+            let told = [sum.get().realize().err(), device.synchronize().err()];
+            let told = told.iter().flatten().count();
+            let kept = sum.get().to_vec::<f32>().unwrap() == [0.0];
+            assert_eq!(told, usize::from(kept), "{device} {in_a_loop} {bad:?}");
+            assert!(kept || bad[1] == 2, "{device} {in_a_loop} {bad:?}");
+        }
     }
 }
 

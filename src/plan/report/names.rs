@@ -16,11 +16,12 @@ const MAX_PARTS: usize = 4;
 /// For each node of a plan's graph, what the user called it.
 pub(super) fn names(plan: &Plan, collected: &Collected) -> Vec<Option<&'static str>> {
     let (given, unpacking) = (plan.schedule.origins(), unpacking(collected));
-    let name = |(id, node): (Option<NodeId>, &GraphNode)| match id {
-        Some(id) => collected.nodes[id.index()].name(),
+    let given = given.iter().map(|id| id.and_then(|id| collected.node(id)));
+    let name = |(given, node): (Option<&Arc<Node>>, &GraphNode)| match given {
+        Some(given) => given.name(),
         None => unpacking.get(&node.span).and_then(|whole| whole.name()),
     };
-    given.iter().zip(&plan.schedule.graph.nodes).map(name).collect()
+    given.zip(&plan.schedule.graph.nodes).map(name).collect()
 }
 
 /// By line, the calls that unpack numbers: what is left of their bodies has no other origin.

@@ -1,0 +1,302 @@
+//! Whether the indices of a plan are within their axes, as one truth value that the plan computes.
+//!
+//! The rule of what counts: each index that the plan uses on the device, all of it. Where every element found by an
+//! index is needed, the kernels that use the index report a bad one. Where only a part is (a gather of which a slice
+//! is left), fusion decides which others a kernel looks at; so the comparison reads such an index as a gather would,
+//! and reports it itself. The truth value is false exactly where an error is told.
+//!
+//! What a body is given, or a slice of it each time, is compared outside, once. What a body computes, and what a
+//! loop carries from one iteration to the next, is compared inside, and the body's last result says whether it was
+//! in range.
+
+use std::sync::Arc;
+
+use crate::base::{DType, Device, Scalar, Shape};
+use crate::ir::alu::AluOp;
+use crate::ir::collect::collect_body;
+use crate::ir::monoid::Monoid;
+use crate::ir::rewrite::GraphBuilder;
+use crate::ir::{Body, Composite, Graph, GraphNode, LoopSpec, Node, NodeId, Op, Type};
+
+/// Adds to a graph one truth value of rank 0: whether all indices used on a device are within their axes. `None` if
+/// none can be beyond. Loops whose bodies find out have a result more then.
+pub fn all_in_range(builder: &mut GraphBuilder, device: Device) -> Option<NodeId> {
+    Checks::of(builder, Scope::Plan, device).all(builder)
+}
+
+/// An axis' extent as a number of a type, if it has it.
+pub fn representable(extent: usize, dtype: DType) -> Option<Scalar> {
+    let end = Scalar::Int(extent as i64);
+    (end.cast(dtype).as_i64() == extent as i64).then_some(end)
+}
+
+/// What a graph is of.
+#[derive(Clone, Copy)]
+enum Scope<'a> {
+    Plan,
+    Loop(&'a LoopSpec),
+    Composite,
+}
+
+/// An index somewhere.
+#[derive(Clone, Copy)]
+struct UsedIndex<T> {
+    at: T,
+    extent: usize,
+    /// Whether kernels report it, since they need all that it finds.
+    is_reported: bool,
+}
+
+/// Where an index comes from.
+enum Source {
+    /// A node of the graph that uses it.
+    Here(NodeId),
+    /// A parameter of the body that uses it, which stands for an operand or its slices.
+    Given(usize),
+    /// Positions made of a ramp are right, or a constant mistake.
+    Made,
+}
+
+/// What is known of the indices of a graph.
+#[derive(Default)]
+struct Checks {
+    /// Those to be compared in the graph.
+    here: Vec<UsedIndex<NodeId>>,
+    /// Those to be compared where the graph's parameters come from.
+    given: Vec<UsedIndex<usize>>,
+    /// Truth values that bodies yield.
+    yielded: Vec<NodeId>,
+}
+
+impl Checks {
+    /// Looks at a graph, and lets the bodies in it yield what they find out.
+    fn of(builder: &mut GraphBuilder, scope: Scope<'_>, device: Device) -> Checks {
+        let mut checks = Checks::default();
+        let needed_whole = needed_whole(&builder.graph);
+        let mut bodies: Vec<(GraphNode, CheckedBody)> = Vec::new();
+        for id in builder.graph.ids() {
+            let node = builder.graph.node(id).clone();
+            if let Op::Gather(axis) | Op::Scatter(axis, _) = node.op {
+                let (at, is_reported) = (node.operands[1], needed_whole[id.index()]);
+                let extent = builder.graph.ty(node.operands[0]).shape[usize::from(axis)];
+                if node.ty.device == device {
+                    checks.add(&builder.graph, scope, UsedIndex { at, extent, is_reported });
+                }
+            } else if node.op.body().is_some() {
+                let known = bodies.iter().position(|(known, _)| are_results_of_one(known, &node));
+                let number = known.unwrap_or_else(|| {
+                    let body = checks.of_body(builder, scope, &node, device);
+                    bodies.push((node.clone(), body));
+                    bodies.len() - 1
+                });
+                if let Some(op) = &bodies[number].1.yielding {
+                    builder.graph.nodes[id.index()] = node.with_op(as_result_of(op, &node.op));
+                }
+            }
+        }
+        checks
+    }
+
+    fn add(&mut self, graph: &Graph, scope: Scope<'_>, used: UsedIndex<NodeId>) {
+        let UsedIndex { extent, is_reported, .. } = used;
+        match source(graph, scope, used) {
+            Source::Here(at) => add_once(&mut self.here, UsedIndex { at, extent, is_reported }),
+            Source::Given(at) => add_once(&mut self.given, UsedIndex { at, extent, is_reported }),
+            Source::Made => {}
+        }
+    }
+
+    /// Looks at the body of a node.
+    fn of_body(
+        &mut self,
+        builder: &mut GraphBuilder,
+        scope: Scope<'_>,
+        node: &GraphNode,
+        device: Device,
+    ) -> CheckedBody {
+        let body = CheckedBody::of(&node.op, device);
+        for &UsedIndex { at: operand, extent, is_reported } in &body.given {
+            let used = UsedIndex { at: node.operands[operand], extent, is_reported };
+            self.add(&builder.graph, scope, used);
+        }
+        if let Some(op) = &body.yielding {
+            self.yielded.push(builder.add(op.clone(), &node.operands, node.span));
+        }
+        body
+    }
+
+    /// One truth value of all.
+    fn all(&self, builder: &mut GraphBuilder) -> Option<NodeId> {
+        let mut truths = self.yielded.clone();
+        truths.extend(self.here.iter().map(|used| in_range(builder, used)));
+        let mut all = None;
+        for each in truths {
+            let node = builder.graph.node(each);
+            let (rank, span) = (node.ty.shape.rank(), node.span);
+            let axes = (0..rank).map(|axis| axis as u8).collect();
+            let fine =
+                if rank == 0 { each } else { builder.add(Op::Reduce(Monoid::Min, axes), &[each], span) };
+            all = Some(all.map_or(fine, |all| builder.alu(AluOp::And, &[all, fine], span)));
+        }
+        all
+    }
+}
+
+fn add_once<T: Copy + PartialEq>(known: &mut Vec<UsedIndex<T>>, used: UsedIndex<T>) {
+    match known.iter_mut().find(|known| known.at == used.at && known.extent == used.extent) {
+        Some(known) => known.is_reported |= used.is_reported,
+        None => known.push(used),
+    }
+}
+
+/// Where an index comes from that a graph uses.
+fn source(graph: &Graph, scope: Scope<'_>, used: UsedIndex<NodeId>) -> Source {
+    let at = unmoved(graph, used.at);
+    let op = &graph.node(at).op;
+    if matches!(op, Op::Iota(..) | Op::Const(..)) {
+        return Source::Made;
+    }
+    let Op::Param(number, _) = op else { return Source::Here(at) };
+    let number = *number as usize;
+    match scope {
+        Scope::Plan => Source::Here(at),
+        Scope::Composite => Source::Given(number),
+        Scope::Loop(spec) if number == 0 && spec.trips <= used.extent => Source::Made,
+        Scope::Loop(spec) if number <= spec.carries => Source::Here(at),
+        // The iteration number is no operand.
+        Scope::Loop(_) => Source::Given(number - 1),
+    }
+}
+
+/// What an index repeats or rearranges.
+fn unmoved(graph: &Graph, mut id: NodeId) -> NodeId {
+    while let Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Flip(_) = graph.node(id).op {
+        id = graph.node(id).operands[0];
+    }
+    id
+}
+
+/// What is known of a body.
+struct CheckedBody {
+    /// Its indices that are operands of its node.
+    given: Vec<UsedIndex<usize>>,
+    /// The operation whose last result is the truth value, if there is one to give.
+    yielding: Option<Op>,
+}
+
+impl CheckedBody {
+    fn of(op: &Op, device: Device) -> CheckedBody {
+        let (scope, body) = if let Op::Loop(spec, _) = op {
+            (Scope::Loop(spec), &spec.body)
+        } else if let Op::Composite(composite, _) = op {
+            (Scope::Composite, &composite.body)
+        } else {
+            panic!("{} has no body", op.name())
+        };
+        // Of no iterations none looks anything up.
+        if matches!(scope, Scope::Loop(spec) if spec.trips == 0) {
+            return CheckedBody { given: Vec::new(), yielding: None };
+        }
+        let mut builder = GraphBuilder::extending(collect_body(&body.results));
+        let checks = Checks::of(&mut builder, scope, device);
+        let yielding = checks.all(&mut builder).map(|all| {
+            builder.graph.outputs.push(all);
+            let body = Body { params: body.params.clone(), results: nodes(&builder.graph) };
+            let last = body.results.len() as u32 - 1;
+            with_body(op, body, last)
+        });
+        CheckedBody { given: checks.given, yielding }
+    }
+}
+
+/// The outputs of a body's graph as nodes, which are collected in the same order.
+fn nodes(graph: &Graph) -> Vec<Arc<Node>> {
+    let mut nodes: Vec<Arc<Node>> = Vec::with_capacity(graph.nodes.len());
+    for node in &graph.nodes {
+        let operands = node.operands.iter().map(|operand| nodes[operand.index()].clone()).collect();
+        nodes.push(Node::new(node.op.clone(), node.ty.clone(), operands, node.span));
+    }
+    graph.outputs.iter().map(|output| nodes[output.index()].clone()).collect()
+}
+
+/// A result of a loop or composite with another body.
+fn with_body(op: &Op, body: Body, result: u32) -> Op {
+    if let Op::Loop(spec, _) = op {
+        let LoopSpec { trips, carries, stacked, reverse, .. } = **spec;
+        Op::Loop(Arc::new(LoopSpec { body, trips, carries, stacked, reverse }), result)
+    } else if let Op::Composite(composite, _) = op {
+        let Composite { name, built_in, ref attributes, .. } = **composite;
+        Op::Composite(Arc::new(Composite { name, built_in, attributes: attributes.clone(), body }), result)
+    } else {
+        panic!("{} has no body", op.name())
+    }
+}
+
+/// Another operation with a body, as the result that one is.
+fn as_result_of(op: &Op, of: &Op) -> Op {
+    if let (Op::Loop(_, result), Op::Loop(spec, _)) = (of, op) {
+        Op::Loop(spec.clone(), *result)
+    } else if let (Op::Composite(_, result), Op::Composite(composite, _)) = (of, op) {
+        Op::Composite(composite.clone(), *result)
+    } else {
+        panic!("{} in place of {}", op.name(), of.name())
+    }
+}
+
+/// Whether two nodes are results of one loop or composite.
+fn are_results_of_one(one: &GraphNode, other: &GraphNode) -> bool {
+    let same_body = match (one.op.body(), other.op.body()) {
+        (Some(one), Some(other)) => std::ptr::eq(one, other),
+        (Some(_) | None, None) | (None, Some(_)) => false,
+    };
+    same_body && one.operands == other.operands
+}
+
+/// By node: whether an output needs all of its elements.
+fn needed_whole(graph: &Graph) -> Vec<bool> {
+    let mut needed = vec![false; graph.nodes.len()];
+    graph.outputs.iter().for_each(|output| needed[output.index()] = true);
+    for id in graph.ids().rev().filter(|id| graph.ty(*id).shape.numel() > 0) {
+        let node = graph.node(id);
+        for (slot, operand) in node.operands.iter().enumerate() {
+            needed[operand.index()] |= needed[id.index()] && reads_all(&node.op, slot);
+        }
+    }
+    needed
+}
+
+fn reads_all(op: &Op, slot: usize) -> bool {
+    match op {
+        Op::Slice(_) | Op::Window(_) => false,
+        Op::Gather(_) => slot == 1,
+        Op::Pad(axes) => axes.iter().all(|axis| axis.lo >= 0 && axis.hi >= 0),
+        Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) => true,
+        Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) | Op::Reshape(_) | Op::Permute(_) => true,
+        Op::Expand(_) | Op::Flip(_) | Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) => true,
+        Op::Contract(_) | Op::Scatter(..) | Op::Sort { .. } | Op::Copy(_) | Op::Collective(_) => true,
+        Op::After | Op::Pack(_) | Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => true,
+    }
+}
+
+/// Of each element of an index, whether it is one of its axis.
+fn in_range(builder: &mut GraphBuilder, used: &UsedIndex<NodeId>) -> NodeId {
+    let UsedIndex { at: index, extent, is_reported } = *used;
+    let (ty, span) = (builder.graph.ty(index).clone(), builder.graph.node(index).span);
+    let zero = builder.full(Scalar::Int(0), &ty, span);
+    let negative = builder.alu(AluOp::Lt, &[index, zero], span);
+    let mut fine = builder.alu(AluOp::Not, &[negative], span);
+    // Where the type ends before the axis does, nothing is beyond it.
+    if let Some(end) = representable(extent, ty.dtype) {
+        let end = builder.full(end, &ty, span);
+        let before_end = builder.alu(AluOp::Lt, &[index, end], span);
+        fine = builder.alu(AluOp::And, &[fine, before_end], span);
+    }
+    if is_reported {
+        return fine;
+    }
+    let row = Shape::from(ty.shape.numel());
+    let [index, fine] = [index, fine].map(|x| builder.add(Op::reshape(row.clone()), &[x], span));
+    let table = builder.full(Scalar::Bool(true), &Type::new(extent, DType::Bool, ty.device), span);
+    let found = builder.add(Op::Gather(0), &[table, index], span);
+    builder.alu(AluOp::And, &[fine, found], span)
+}
