@@ -193,10 +193,10 @@ impl Collected {
         self.nodes.push(node);
     }
 
-    /// Adds a node that has a value and is not in the collection; returns its number.
-    pub fn add_leaf(&mut self, leaf: Arc<Node>) -> NodeId {
+    /// Adds a node that is not in the collection, with the numbers of its operands; returns its own.
+    pub fn add(&mut self, node: Arc<Node>, operands: &[NodeId]) -> NodeId {
         self.graph.take();
-        self.push(leaf, std::iter::empty());
+        self.push(node, operands.iter().copied());
         NodeId(self.nodes.len() as u32 - 1)
     }
 

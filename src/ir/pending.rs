@@ -288,9 +288,9 @@ impl Cells {
         self.held.iter().filter_map(move |held| Some((held.before.as_ref()?, times)))
     }
 
-    /// The nodes held now, each with what its cell held before.
-    pub fn replacements(&self) -> impl Iterator<Item = (&Arc<Node>, &Arc<Node>)> {
-        self.held.iter().filter_map(|held| Some((&held.node, held.before.as_ref()?)))
+    /// The nodes held now, each with what its cell held before, if anything.
+    pub fn replacements(&self) -> impl Iterator<Item = (&Arc<Node>, Option<&Arc<Node>>)> {
+        self.held.iter().map(|held| (&held.node, held.before.as_ref()))
     }
 
     /// Nothing has been computed; `lost` says of state, and of gradients, whether it can be another time.

@@ -310,10 +310,10 @@ impl<R> RealizeHook for PendingStep<'_, R> {
             let (new, before) = (&packed.update, &packed.state);
             let pairs = new.state.iter().zip(before).chain(std::iter::once((&new.param, &packed.param)));
             for (new, before) in pairs {
-                found.push((new.node()?.clone(), before.node()?.clone()));
+                found.push((new.node()?.clone(), Some(before.node()?.clone())));
             }
             if let (Some(new), Some(before)) = (packed.step.after.counted(), packed.step.before.counted()) {
-                found.push((new.node()?.clone(), before.node()?.clone()));
+                found.push((new.node()?.clone(), Some(before.node()?.clone())));
             }
         }
         Ok(found)

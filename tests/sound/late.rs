@@ -101,21 +101,34 @@ fn a_step_that_fails_late_changes_nothing() {
     }
 }
 
-/// The device counts the steps on which something depends.
+/// The device counts the steps on which something depends, wherever an index is used.
 #[test]
 fn a_step_that_fails_late_is_not_counted() {
+    let uses: [Use; 3] = [
+        |x, ids| ids.embedding(x),
+        |x, ids| in_a_loop(x, ids, |x, id| id.embedding(x)),
+        |x, ids| {
+            let number = |i: &Tensor| i + ids.max(0).to_dtype(DType::F32).to_dtype(DType::I64);
+            let next = |i: &Tensor, c: &[Tensor]| vec![&c[0] + number(i).reshape([1]).embedding(&c[0])];
+            kiln::fori_loop(1, &[x.clone()], next).remove(0)
+        },
+    ];
     for device in devices() {
-        let weight = Param::new(Tensor::ones([4, 2], device));
-        let mut optimizer = Adam::new([weight.clone()], AdamOpts::default());
-        for id in [0, 9, 1, 2] {
-            let ids = Tensor::from_vec(vec![id], [1], device);
-            ids.embedding(&weight.get()).sum(..).backward().unwrap();
-            // Told now, or later.
-            _ = optimizer.step();
+        for (number, uses) in uses.into_iter().enumerate() {
+            let weight = Param::new(Tensor::ones([4, 2], device));
+            let mut optimizer = Adam::new([weight.clone()], AdamOpts::default());
+            for id in [0, 9, 1, 2] {
+                optimizer.zero_grad();
+                let ids = Tensor::from_vec(vec![id], [1], device);
+                uses(&weight.get(), &ids).sum(..).backward().unwrap();
+                // Told now, or later.
+                _ = optimizer.step();
+            }
+            _ = device.synchronize();
+            let steps = optimizer.state_dict().unwrap();
+            let steps = steps.get("groups.0.params.0.steps").unwrap().item::<i64>().unwrap();
+            assert_eq!(steps, 3, "{device} {number}");
         }
-        _ = device.synchronize();
-        let steps = optimizer.state_dict().unwrap();
-        assert_eq!(steps.get("groups.0.params.0.steps").unwrap().item::<i64>().unwrap(), 3, "{device}");
     }
 }
 
@@ -141,6 +154,35 @@ fn state_is_kept_only_where_an_error_is_told() {
             assert_eq!(told, usize::from(kept), "{device} {in_a_loop} {bad:?}");
             assert!(kept || bad[1] == 2, "{device} {in_a_loop} {bad:?}");
         }
+    }
+}
+
+/// A batch between others leaves nothing in the sums of gradients.
+#[test]
+fn gradients_of_a_batch_that_fails_late_are_forgotten() {
+    for device in devices() {
+        let accumulated = |batches: &[[i64; 3]]| {
+            let weights = [40, 12].map(|extent| Param::new(realized(vec![0.5; extent], device)));
+            let mut told = 0;
+            for ids in batches {
+                let ids = Tensor::from_vec(ids.to_vec(), [3], device);
+                let x = ids.embedding(&weights[0].get().reshape([10, 4])).reshape([12]);
+                let loss = (x * weights[1].get()).square().sum(..);
+                loss.backward().unwrap();
+                told += usize::from(loss.realize().is_err());
+            }
+            told += usize::from(device.synchronize().is_err());
+            let mut gradients: Vec<Vec<f32>> = Vec::new();
+            gradients.extend(weights.iter().map(|x| x.grad().unwrap().to_vec().unwrap()));
+            let mut adam = Adam::new(weights.clone(), AdamOpts::default().lr(0.1));
+            adam.step().unwrap();
+            gradients.extend(weights.iter().map(|x| x.get().to_vec().unwrap()));
+            (gradients, told > 0)
+        };
+        let good = accumulated(&[[1, 2, 3], [4, 5, 6], [1, 5, 9]]);
+        let bad = [[1, 2, 3], [1, 99, 3], [4, 5, 6], [-1, 0, 0], [1, 5, 9], [10, 9, 9]];
+        assert_eq!(accumulated(&bad), (good.0.clone(), true), "{device}");
+        assert_eq!(accumulated(&[&[[0, 0, 99]], &bad[..]].concat()), (good.0, true), "{device}");
     }
 }
 
