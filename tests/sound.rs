@@ -14,7 +14,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kiln::nn::{BatchNorm, Embedding, Layer, Linear, ModuleExt, MultiheadAttention, Param, Sequential};
-use kiln::optim::{Adam, AdamOpts, Optimizer, Sgd, SgdOpts};
+use kiln::optim::{Adam, AdamOpts, Optimizer, Sgd, SgdOpts, clip_grad_norm};
 use kiln::prelude::*;
 use kiln::{Context, DeviceKind, Var, with_context};
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use crate::base::{OpError, OpName, Result, Span};
 use crate::grad::mode::without_grad;
+use crate::grad::presence::{presences, present_or_zeros, sum_in};
 use crate::grad::pull_back::{Cotangent, Tape, pull_back_along};
 use crate::ir::Node;
 use crate::ir::collect::NodeMap;
-use crate::ir::history::{GradCell, GradReducer};
+use crate::ir::history::{GradCell, GradPresence, GradReducer};
 use crate::ir::open::closed;
 use crate::ir::pending::{Pending, register, share_work};
 use crate::plan;
@@ -245,8 +246,9 @@ impl Tensor {
     }
 
     /// The sum of the gradients that [`Tensor::backward`] has left here.
+    #[track_caller]
     pub fn grad(&self) -> Option<Tensor> {
-        self.peek()?.grad_cell()?.get().map(Tensor::from_node)
+        sum_in(&*self.peek()?.grad_cell()?, Span::caller())
     }
 
     /// Forgets the gradients so far.
@@ -315,11 +317,17 @@ fn accumulate(span: Span, found: impl Iterator<Item = (Arc<GradCell>, Tensor)>) 
     while !left.is_empty() {
         let held: Vec<Option<Arc<Node>>> = left.iter().map(|(cell, _)| cell.get()).collect();
         let sums = sums(site, &left, &held)?;
+        let presences = presences(span, &left, &held);
         let mut refused = Vec::new();
-        for ((cell, gradient), (held, sum)) in left.into_iter().zip(held.iter().zip(sums)) {
-            if !cell.replace_if(held.as_ref(), sum) {
+        for (((cell, gradient), presence), (held, sum)) in
+            left.into_iter().zip(presences).zip(held.iter().zip(sums))
+        {
+            let registered =
+                presence.as_ref().map(|presence| Pending::Gradient(Arc::<GradPresence>::downgrade(presence)));
+            if !cell.replace_if(held.as_ref(), sum, presence) {
                 refused.push((cell, gradient));
             }
+            register(registered);
         }
         left = refused;
     }
@@ -356,8 +364,10 @@ fn sums(
     held: &[Option<Arc<Node>>],
 ) -> Result<Vec<Arc<Node>>> {
     let held: Vec<Option<Tensor>> = held.iter().map(|node| node.clone().map(Tensor::from_node)).collect();
-    let keys = cells.iter().zip(&held).map(|((_, new), held)| {
-        (new.dtype(), new.device(), held.as_ref().map(|held| (held.dtype(), held.device())))
+    let presences: Vec<Option<Arc<GradPresence>>> = cells.iter().map(|(cell, _)| cell.presence()).collect();
+    let keys = cells.iter().zip(&held).zip(&presences).map(|(((_, new), held), presence)| {
+        let held = held.as_ref().map(|held| (held.dtype(), held.device()));
+        (new.dtype(), new.device(), held, presence.as_ref().map(Arc::as_ptr))
     });
     let mut sums: Vec<Option<Arc<Node>>> = vec![None; cells.len()];
     for members in alike(keys) {
@@ -366,7 +376,12 @@ fn sums(
         let shapes = new.iter().map(Tensor::shape).collect();
         let pack = Pack::new(site, shapes, new[0].dtype(), new[0].device());
         let whole = pack.whole(&new)?;
-        let sum = if old.is_empty() { whole } else { site.add(&pack.whole(&old)?, &whole) };
+        let sum = if old.is_empty() {
+            whole
+        } else {
+            let old = present_or_zeros(site, presences[members[0]].as_deref(), pack.whole(&old)?);
+            site.add(&old, &whole)
+        };
         for (number, &i) in members.iter().enumerate() {
             sums[i] = Some(pack.part(&sum, number).node()?.clone());
         }

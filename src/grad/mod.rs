@@ -16,6 +16,7 @@ mod backward;
 mod checkpoint;
 mod control;
 mod mode;
+pub(crate) mod presence;
 mod pull_back;
 mod vjp;
 

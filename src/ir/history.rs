@@ -4,10 +4,13 @@
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::base::{Result, Span};
+use crate::base::{DType, Device, Result, Scalar, Span};
 use crate::ir::node::{Node, Operands};
+use crate::ir::op::Op;
+use crate::ir::pending::Holder;
+use crate::ir::ty::Type;
 use crate::ir::version::{VersionedCell, Versions};
 
 /// A vector-Jacobian product in place of the primitives' own.
@@ -62,6 +65,37 @@ pub struct GradCell {
     reducer: Mutex<Option<Weak<dyn GradReducer>>>,
     /// What a model calls the parameter.
     name: Mutex<Option<Arc<str>>>,
+    /// Whether a gradient is in the sum, where only the device knows.
+    presence: Mutex<Option<Arc<GradPresence>>>,
+}
+
+/// Whether the sums of some parameters have gradients in them: a truth value of rank 0 that a device knows. An index
+/// out of range, found late, makes void what would have begun a sum.
+pub struct GradPresence(Mutex<Versions<Option<Arc<Node>>>>);
+
+impl GradPresence {
+    /// True once the sums on a device are computed, unless what is added to them turns out void: then as `before`.
+    pub fn after(before: Option<&GradPresence>, device: Device, span: Span) -> GradPresence {
+        let before = before.and_then(|before| {
+            let before = before.lock();
+            before.before().unwrap_or_else(|| before.now().clone())
+        });
+        let ty = Type::scalar(DType::Bool, device);
+        let yes = Op::Const(Scalar::Bool(true), DType::Bool, device);
+        let yes = Node::new(yes, ty.clone(), Operands::new(), span);
+        // No constant, since it may turn out false.
+        let there = Node::new(Op::reshape(()), ty, std::iter::once(yes).collect(), span);
+        let mut versions = Versions::new(before);
+        drop(versions.put(Some(there)));
+        GradPresence(Mutex::new(versions))
+    }
+}
+
+impl VersionedCell for GradPresence {
+    type Contents = Option<Arc<Node>>;
+    fn versions(&self) -> &Mutex<Versions<Option<Arc<Node>>>> {
+        &self.0
+    }
 }
 
 /// Gradients in a sum that is not computed before it counts as long.
@@ -72,13 +106,30 @@ impl GradCell {
     pub fn get(&self) -> Option<Arc<Node>> {
         self.lock().now().clone()
     }
-    /// Replaces the sum.
+    /// Replaces the sum by one that is there, or none.
     pub fn replace(&self, sum: Option<Arc<Node>>) {
+        *self.lock_presence() = None;
+        self.change(sum);
+    }
+    /// Replaces the sum by what is made of it.
+    pub fn change(&self, sum: Option<Arc<Node>>) {
         let released = self.lock().put(sum);
         drop(released);
     }
+    /// Whether a gradient is in the sum, where only the device knows.
+    pub fn presence(&self) -> Option<Arc<GradPresence>> {
+        self.lock_presence().clone()
+    }
+    fn lock_presence(&self) -> MutexGuard<'_, Option<Arc<GradPresence>>> {
+        self.presence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
     /// Replaces the sum if it is `held` still; says whether.
-    pub fn replace_if(&self, held: Option<&Arc<Node>>, sum: Arc<Node>) -> bool {
+    pub fn replace_if(
+        &self,
+        held: Option<&Arc<Node>>,
+        sum: Arc<Node>,
+        presence: Option<Arc<GradPresence>>,
+    ) -> bool {
         let mut cell = self.lock();
         if cell.now().as_ref().map(Arc::as_ptr) != held.map(Arc::as_ptr) {
             return false;
@@ -89,6 +140,7 @@ impl GradCell {
             0
         };
         self.added.store(added + 1, Ordering::Relaxed);
+        *self.lock_presence() = presence;
         let released = cell.put(Some(sum));
         drop(cell);
         drop(released);
@@ -124,6 +176,9 @@ impl VersionedCell for GradCell {
     type Contents = Option<Arc<Node>>;
     fn versions(&self) -> &Mutex<Versions<Option<Arc<Node>>>> {
         &self.sum
+    }
+    fn companion(&self) -> Option<Arc<Node>> {
+        self.presence()?.held()
     }
 }
 

@@ -18,6 +18,8 @@ use crate::ir::node::Node;
 pub trait Holder: Send + Sync {
     /// The node held now.
     fn held(&self) -> Option<Arc<Node>>;
+    /// What is computed with it, whoever asks for it.
+    fn companion(&self) -> Option<Arc<Node>>;
     /// What the cell falls back to if the node held now cannot be computed; outer `None` if it falls back to
     /// nothing else.
     fn before(&self) -> Option<Option<Arc<Node>>>;
@@ -88,6 +90,7 @@ struct List {
 struct PendingNode {
     node: Arc<Node>,
     is_state: bool,
+    companion: Option<Arc<Node>>,
 }
 
 impl List {
@@ -108,7 +111,9 @@ impl List {
         let entry = |(at, pending): &(u64, Pending)| {
             // What another thread computes is no work of this one.
             let node = pending.node().filter(|node| node.operands_now().is_some())?;
-            Some((*at, PendingNode { node, is_state: pending.is_state() }))
+            let companion = pending.holder().and_then(|holder| holder.companion());
+            let companion = companion.filter(|companion| companion.value().is_none());
+            Some((*at, PendingNode { node, is_state: pending.is_state(), companion }))
         };
         let mut found: Vec<(u64, PendingNode)> = self.known.values().filter_map(entry).collect();
         found.sort_unstable_by_key(|(at, _)| *at);
@@ -168,7 +173,11 @@ pub fn co_computed(nodes: &[Arc<Node>], state: StateScope) -> CoComputed {
     // what shares work with one that is found shares the plan's. What state reads no other kind can tell by.
     let (mut looked, mut looked_for_state) = (Reached::default(), Reached::default());
     let requested = |node: &Arc<Node>| nodes.iter().any(|other| Arc::ptr_eq(other, node));
-    for PendingNode { node, is_state } in pending.into_iter().filter(|pending| !requested(&pending.node)) {
+    for PendingNode { node, is_state, companion } in pending {
+        if requested(&node) {
+            found.nodes.extend(companion);
+            continue;
+        }
         let shares = if !is_state {
             looked.walk(&node, |met| own.shares_work(met))
         } else if state == StateScope::All {
@@ -180,6 +189,7 @@ pub fn co_computed(nodes: &[Arc<Node>], state: StateScope) -> CoComputed {
             own.walk(&node, |_| false);
             found.gradients |= !is_state;
             found.nodes.push(node);
+            found.nodes.extend(companion);
         }
     }
     found
@@ -288,9 +298,11 @@ impl Cells {
         self.held.iter().filter_map(move |held| Some((held.before.as_ref()?, times)))
     }
 
-    /// The nodes held now, each with what its cell held before, if anything.
+    /// The nodes held now, each with what its cell held before, if anything: but for those whose companion says
+    /// whether they are to be looked at.
     pub fn replacements(&self) -> impl Iterator<Item = (&Arc<Node>, Option<&Arc<Node>>)> {
-        self.held.iter().map(|held| (&held.node, held.before.as_ref()))
+        let counts = |held: &&HeldCell| held.before.is_some() || held.holder.companion().is_none();
+        self.held.iter().filter(counts).map(|held| (&held.node, held.before.as_ref()))
     }
 
     /// Nothing has been computed; `lost` says of state, and of gradients, whether it can be another time.

@@ -114,6 +114,10 @@ pub trait VersionedCell: Send + Sync {
     type Contents: Content;
     /// The versions.
     fn versions(&self) -> &Mutex<Versions<Self::Contents>>;
+    /// What is computed with the content.
+    fn companion(&self) -> Option<Arc<Node>> {
+        None
+    }
     /// Locks the versions.
     fn lock(&self) -> MutexGuard<'_, Versions<Self::Contents>> {
         // Every change is whole, so a poisoned lock holds a whole cell.
@@ -124,6 +128,9 @@ pub trait VersionedCell: Send + Sync {
 impl<C: VersionedCell> Holder for C {
     fn held(&self) -> Option<Arc<Node>> {
         self.lock().now().node().cloned()
+    }
+    fn companion(&self) -> Option<Arc<Node>> {
+        VersionedCell::companion(self)
     }
     fn before(&self) -> Option<Option<Arc<Node>>> {
         self.lock().before()

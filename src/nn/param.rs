@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::base::{DType, Device, OpError, Result, Shape, Span};
+use crate::grad::presence::sum_in;
 use crate::ir::history::GradCell;
 use crate::ir::open::closed;
 use crate::ir::pending::{Pending, register};
@@ -214,8 +215,15 @@ impl Param {
         let _ = self.set(&self.get());
     }
 
-    /// The sum of the gradients so far.
+    /// The sum of the gradients so far. On a GPU, zeros where an index that is out of range, and found late, has left
+    /// nothing to sum.
+    #[track_caller]
     pub fn grad(&self) -> Option<Tensor> {
+        sum_in(&self.cell, Span::caller())
+    }
+
+    /// The sum as it is in memory: of no meaning where its cell's presence turns out false.
+    pub(crate) fn grad_in_memory(&self) -> Option<Tensor> {
         self.cell.get().map(Tensor::from_node)
     }
 
@@ -229,6 +237,16 @@ impl Param {
         let span = Span::caller();
         let node = gradient.map(|gradient| self.own_gradient(gradient, span)).transpose()?;
         self.cell.replace(node);
+        register([Pending::Gradient(Arc::<GradCell>::downgrade(&self.cell))]);
+        Ok(())
+    }
+
+    /// Puts in what is made of the sum of the gradients, if there turns out to be one.
+    ///
+    /// # Errors
+    /// As [`Param::set_grad`].
+    pub(crate) fn change_grad(&self, gradient: &Tensor, span: Span) -> Result<()> {
+        self.cell.change(Some(self.own_gradient(gradient, span)?));
         register([Pending::Gradient(Arc::<GradCell>::downgrade(&self.cell))]);
         Ok(())
     }

@@ -20,7 +20,8 @@ pub fn clip_grad_norm(params: &[Param], max_norm: f64) -> Result<Tensor> {
     let _line = span.enter();
     bound(CallSite { name: "clip_grad_norm", span }, max_norm)?;
     without_grad(|| {
-        let gradients = Gradients::of(CallSite { name: "clip_grad_norm", span }, params)?;
+        let site = CallSite { name: "clip_grad_norm", span };
+        let gradients = Gradients::of(site, params)?;
         let squares = gradients.pieces().map(|piece| piece.square().sum(..));
         let Some(square) = squares.reduce(|a, b| &a + b.to(a.device())) else {
             let found = format!("{} parameters without", params.len());
@@ -29,7 +30,7 @@ pub fn clip_grad_norm(params: &[Param], max_norm: f64) -> Result<Tensor> {
         let norm = square.sqrt();
         // As PyTorch: 1e-6 keeps the quotient finite.
         let scale = (max_norm / (&norm + 1e-6)).clamp_max(1.0);
-        gradients.replace(|grad| grad * scale.to(grad.device()).to_dtype(grad.dtype()))?;
+        gradients.replace(site, |grad| grad * scale.to(grad.device()).to_dtype(grad.dtype()))?;
         register([Pending::root(norm.node()?)]);
         Ok(norm)
     })
@@ -42,7 +43,8 @@ pub(super) struct Gradients<'a> {
 
 impl<'a> Gradients<'a> {
     pub(super) fn of(site: CallSite, params: &'a [Param]) -> Result<Gradients<'a>> {
-        let found: Vec<(&Param, Tensor)> = params.iter().filter_map(|p| Some((p, p.grad()?))).collect();
+        let found: Vec<(&Param, Tensor)> =
+            params.iter().filter_map(|p| Some((p, p.grad_in_memory()?))).collect();
         let mut packs = Vec::new();
         for members in alike(found.iter().map(|(_, grad)| (grad.dtype(), grad.device()))) {
             let grads: Vec<Tensor> = members.iter().map(|&i| found[i].1.clone()).collect();
@@ -63,10 +65,10 @@ impl<'a> Gradients<'a> {
     }
 
     /// Puts in what `change` makes of each piece.
-    pub(super) fn replace(&self, change: impl Fn(&Tensor) -> Tensor) -> Result<()> {
+    pub(super) fn replace(&self, site: CallSite, change: impl Fn(&Tensor) -> Tensor) -> Result<()> {
         for (params, pack, whole) in &self.packs {
             let changed = pack.parts(&change(whole), params.len());
-            params.iter().zip(changed).try_for_each(|(param, grad)| param.set_grad(Some(&grad)))?;
+            params.iter().zip(changed).try_for_each(|(param, grad)| param.change_grad(&grad, site.span))?;
         }
         Ok(())
     }
@@ -81,7 +83,7 @@ pub fn clip_grad_value(params: &[Param], limit: f64) -> Result<()> {
     let site = CallSite::here("clip_grad_value");
     let _line = site.span.enter();
     bound(site, limit)?;
-    without_grad(|| Gradients::of(site, params)?.replace(|grad| grad.clamp(-limit, limit)))
+    without_grad(|| Gradients::of(site, params)?.replace(site, |grad| grad.clamp(-limit, limit)))
 }
 
 /// Fails for what gradients cannot be kept within.

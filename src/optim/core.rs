@@ -204,8 +204,8 @@ impl<R: Rule> OptimizerCore<R> {
             for tensor in std::iter::once(param).chain(state).chain(packed_update.step.after.counted()) {
                 targets.push(tensor.node()?.clone());
             }
-            for gradient in packed_update.slots_of.iter().filter_map(|&place| group.slots[place].param.grad())
-            {
+            let params = packed_update.slots_of.iter().map(|&place| &group.slots[place].param);
+            for gradient in params.filter_map(Param::grad_in_memory) {
                 gradients.push(gradient.node()?.clone());
             }
         }

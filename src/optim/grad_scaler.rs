@@ -291,7 +291,8 @@ impl GradScaler {
                 return Err(wrong(site, "gradients in f32 or bf16", "f16; keep parameters in f32"));
             }
             let inverse = |device| site.unary(crate::ir::AluOp::Recip, &self.scale_on(device));
-            gradients.replace(|grad| site.mul(grad, site.cast(&inverse(grad.device()), grad.dtype())))?;
+            gradients
+                .replace(site, |grad| site.mul(grad, site.cast(&inverse(grad.device()), grad.dtype())))?;
             let unscaled = Gradients::of(site, &params)?;
             let overflowed = unscaled.pieces().map(|piece| overflowed(site, &piece));
             overflowed

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::{Result, Span};
 use crate::ir::Node;
+use crate::ir::pending::Holder;
 use crate::optim::group::{Group, ParamSlot};
 use crate::optim::rule::{Rule, Update, UpdateInput};
 use crate::optim::steps::{StepCount, StepNumbers, StepOf};
@@ -26,21 +27,32 @@ pub(super) struct PackedUpdate {
     pub(super) step: StepOf,
 }
 
+/// A parameter that has a gradient.
+struct MovingParam {
+    place: usize,
+    param: Tensor,
+    grad: Tensor,
+    /// Whether the gradient is one, where only the device knows.
+    present: Option<Tensor>,
+}
+
 impl<R: Rule> Group<R> {
     /// The updates of the parameters that have gradients.
     pub(super) fn packed_updates(&self, site: CallSite, skip: Option<&Tensor>) -> Result<Vec<PackedUpdate>> {
-        let mut moving: Vec<(usize, Tensor, Tensor)> = Vec::new();
+        let mut moving: Vec<MovingParam> = Vec::new();
         for (place, slot) in self.slots.iter().enumerate() {
-            if let Some(grad) = slot.param.grad() {
+            if let Some(grad) = slot.param.grad_in_memory() {
                 let param = slot.param.get();
                 param.check()?;
-                moving.push((place, param, grad));
+                let present =
+                    slot.param.cell().presence().and_then(|present| present.held()).map(Tensor::from_node);
+                moving.push(MovingParam { place, param, grad, present });
             }
         }
-        let gradients = || moving.iter().filter_map(|(_, _, grad)| grad.node().ok().cloned()).collect();
+        let gradients = || moving.iter().filter_map(|moving| moving.grad.node().ok().cloned()).collect();
         let looks_up = || looks_up(gradients());
         let mut numbers = StepNumbers::new(site, &self.rule, skip, &looks_up);
-        let key = |(place, param, grad): &(usize, Tensor, Tensor)| {
+        let key = |MovingParam { place, param, grad, present }: &MovingParam| {
             let slot = &self.slots[*place];
             (
                 param.dtype(),
@@ -50,6 +62,7 @@ impl<R: Rule> Group<R> {
                 slot.steps.clone(),
                 slot.owner.as_ref().map(|owner| owner.rank),
                 slot.is_remembered_here() && slot.state.is_empty(),
+                present.as_ref().and_then(Tensor::peek).map(Arc::as_ptr),
             )
         };
         let together = alike(moving.iter().map(key));
@@ -62,24 +75,25 @@ impl<R: Rule> Group<R> {
     fn packed_update(
         &self,
         site: CallSite,
-        moving: &[(usize, Tensor, Tensor)],
+        moving: &[MovingParam],
         members: &[usize],
         numbers: &mut StepNumbers<'_, R>,
     ) -> Result<PackedUpdate> {
-        let slots_of: Vec<usize> = members.iter().map(|&i| moving[i].0).collect();
-        let params: Vec<Tensor> = members.iter().map(|&i| moving[i].1.clone()).collect();
-        let grads: Vec<Tensor> = members.iter().map(|&i| moving[i].2.clone()).collect();
+        let slots_of: Vec<usize> = members.iter().map(|&i| moving[i].place).collect();
+        let params: Vec<Tensor> = members.iter().map(|&i| moving[i].param.clone()).collect();
+        let grads: Vec<Tensor> = members.iter().map(|&i| moving[i].grad.clone()).collect();
+        let present = moving[members[0]].present.as_ref();
         let shapes = params.iter().map(Tensor::shape).collect();
         let pack = Pack::new(site, shapes, params[0].dtype(), params[0].device());
         let (param, grad) = (pack.whole(&params)?, pack.whole(&grads)?);
         let slot = &self.slots[slots_of[0]];
-        let (first, step) = (slot.state.is_empty(), numbers.at(&slot.steps, &param)?);
+        let (first, step) = (slot.state.is_empty(), numbers.at(&slot.steps, &param, present)?);
         let mut state = Vec::new();
         let mut update = Update { param: param.clone(), state: Vec::new() };
         if slot.is_remembered_here() {
             state = self.packed_state(&pack, &slots_of, &param, &params)?;
             let at = UpdateInput { param: &param, grad: &grad, state: &state, numbers: &step.numbers };
-            update = self.updated(site, &at, numbers)?;
+            update = self.updated(site, &at, step.skip.as_ref())?;
         }
         if let Some(owner) = &slot.owner {
             update.param = owner.broadcast(site, &update.param);
@@ -106,15 +120,15 @@ impl<R: Rule> Group<R> {
     }
 
     /// The update by the rule, unless it is to be skipped.
-    fn updated(&self, site: CallSite, at: &UpdateInput<'_>, numbers: &StepNumbers<'_, R>) -> Result<Update> {
+    fn updated(&self, site: CallSite, at: &UpdateInput<'_>, skip: Option<&Tensor>) -> Result<Update> {
         let (update, param) = (self.rule.update(at), at.param);
         // Numbers of a wider type must not widen what they change.
         let narrow = |x: Tensor| site.cast(&x, param.dtype());
         let update =
             Update { param: narrow(update.param), state: update.state.into_iter().map(narrow).collect() };
         update.check(site, param)?;
-        Ok(match numbers.skip(param.device()) {
-            Some(skip) => update.unless(site, &skip, param, at.state),
+        Ok(match skip {
+            Some(skip) => update.unless(site, skip, param, at.state),
             None => update,
         })
     }

@@ -8,6 +8,8 @@ use std::ops::{Add, Div, Mul};
 use std::sync::Arc;
 
 use crate::base::{DType, Device, Result};
+use crate::ir::Node;
+use crate::ir::alu::AluOp;
 use crate::optim::rule::Rule;
 use crate::plan::fallback::tells_late;
 use crate::tensor::Tensor;
@@ -172,6 +174,8 @@ pub(super) struct StepOf {
     pub after: StepCount,
     /// What [`Rule::numbers`] gives.
     pub numbers: Vec<Tensor>,
+    /// Where it is true, on the device, there is none.
+    pub skip: Option<Tensor>,
 }
 
 /// The numbers of a step, shared by parameters that are equally far.
@@ -182,8 +186,12 @@ pub(super) struct StepNumbers<'a, R> {
     skip: Option<&'a Tensor>,
     /// Whether an index may make the step void.
     looks_up: &'a dyn Fn() -> bool,
-    known: Vec<((StepCount, DType, Device), StepOf)>,
+    known: Vec<(StepKey, StepOf)>,
 }
+
+/// Steps with equal keys are one: what was counted, the type and device of the numbers, and what says whether there
+/// is a gradient.
+type StepKey = (StepCount, DType, Device, Option<*const Node>);
 
 impl<'a, R: Rule> StepNumbers<'a, R> {
     pub fn new(
@@ -195,53 +203,61 @@ impl<'a, R: Rule> StepNumbers<'a, R> {
         StepNumbers { site, rule, skip, looks_up, known: Vec::new() }
     }
 
-    /// Whether to skip the step, on a device.
-    pub fn skip(&self, device: Device) -> Option<Tensor> {
-        self.skip.map(|skip| if skip.device() == device { skip.clone() } else { skip.to(device) })
+    /// Whether to skip the step, on a device; `present` says whether there is a gradient.
+    fn skip(&self, device: Device, present: Option<&Tensor>) -> Option<Tensor> {
+        let skip = self.skip.map(|skip| if skip.device() == device { skip.clone() } else { skip.to(device) });
+        let absent = present.map(|present| self.site.unary(AluOp::Not, present));
+        match (skip, absent) {
+            (Some(skip), Some(absent)) => Some(self.site.binary(AluOp::Or, &skip, &absent)),
+            (Some(either), None) | (None, Some(either)) => Some(either),
+            (None, None) => None,
+        }
     }
 
-    /// The step of a parameter that has made `steps`.
-    pub fn at(&mut self, steps: &StepCount, beside: &Tensor) -> Result<StepOf> {
-        let key = (steps.clone(), beside.dtype().compute(), beside.device());
+    /// The step of a parameter that has made `steps`, with a gradient that is there if `present` says so.
+    pub fn at(&mut self, steps: &StepCount, beside: &Tensor, present: Option<&Tensor>) -> Result<StepOf> {
+        let known = present.map(|present| present.node().map(Arc::as_ptr)).transpose()?;
+        let key = (steps.clone(), beside.dtype().compute(), beside.device(), known);
         if let Some((_, step)) = self.known.iter().find(|(known, _)| *known == key) {
             return Ok(step.clone());
         }
         let (dtype, device) = (key.1, key.2);
-        let (number, before, after) = match (steps, self.skip(device)) {
-            (StepCount::Known(steps), None) if !self.may_be_void(device) => {
+        let skip = self.skip(device, present);
+        let (number, before, after) = match (steps, self.skip) {
+            (StepCount::Known(steps), None) if !self.may_be_void(device, present.is_some()) => {
                 let after = steps + 1;
                 (StepNumber::from(after as f64), StepCount::Known(*steps), StepCount::Known(after))
             }
-            (steps, skip) => self.counted(&steps.tensor(self.site, device), skip, dtype),
+            (steps, _) => self.counted(&steps.tensor(self.site, device), skip.as_ref(), dtype),
         };
         let numbers = self.rule.numbers(&number).into_iter();
         let numbers: Vec<Tensor> = numbers.map(|number| number.tensor(self.site, dtype, device)).collect();
         numbers.iter().try_for_each(Tensor::check)?;
-        let step = StepOf { before, after, numbers };
+        let step = StepOf { before, after, numbers, skip };
         self.known.push((key, step.clone()));
         Ok(step)
     }
 
     /// Whether the device may find a step void when the host has counted it, and a later one depends on the count.
-    fn may_be_void(&self, device: Device) -> bool {
+    fn may_be_void(&self, device: Device, is_void_without_gradient: bool) -> bool {
         let any = || StepNumber(Value::Device(self.site, self.site.argument(1, DType::F32, device)));
         tells_late(device)
             && self.rule.numbers(&any()).iter().any(|number| matches!(number.0, Value::Device(..)))
-            && (self.looks_up)()
+            && (is_void_without_gradient || (self.looks_up)())
     }
 
     /// A step that the device counts: its number, and the counts before and after.
     fn counted(
         &self,
         count: &Tensor,
-        skip: Option<Tensor>,
+        skip: Option<&Tensor>,
         dtype: DType,
     ) -> (StepNumber, StepCount, StepCount) {
         let site = self.site;
         let next = site.add(count, site.scalar(1, DType::I32, count.device()));
         let number = StepNumber(Value::Device(site, site.cast(&next, dtype)));
         let after = match skip {
-            Some(skip) => site.select(&skip, count, &next, DType::I32),
+            Some(skip) => site.select(skip, count, &next, DType::I32),
             None => next,
         };
         (number, StepCount::Counted(count.clone()), StepCount::Counted(after))

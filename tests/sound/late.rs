@@ -173,7 +173,9 @@ fn gradients_of_a_batch_that_fails_late_are_forgotten() {
             }
             told += usize::from(device.synchronize().is_err());
             let mut gradients: Vec<Vec<f32>> = Vec::new();
-            gradients.extend(weights.iter().map(|x| x.grad().unwrap().to_vec().unwrap()));
+            let gradient =
+                |x: &Param| x.grad().map_or(vec![0.0; x.shape().numel()], |grad| grad.to_vec().unwrap());
+            gradients.extend(weights.iter().map(gradient));
             let mut adam = Adam::new(weights.clone(), AdamOpts::default().lr(0.1));
             adam.step().unwrap();
             gradients.extend(weights.iter().map(|x| x.get().to_vec().unwrap()));
@@ -183,6 +185,48 @@ fn gradients_of_a_batch_that_fails_late_are_forgotten() {
         let bad = [[1, 2, 3], [1, 99, 3], [4, 5, 6], [-1, 0, 0], [1, 5, 9], [10, 9, 9]];
         assert_eq!(accumulated(&bad), (good.0.clone(), true), "{device}");
         assert_eq!(accumulated(&[&[[0, 0, 99]], &bad[..]].concat()), (good.0, true), "{device}");
+        let nothing = [(40, 0.0), (12, 0.0), (40, 0.5), (12, 0.5)].map(|(extent, x)| vec![x; extent]);
+        assert_eq!(accumulated(&[[0, 0, 99], [99, 1, 2]]), (nothing.to_vec(), true), "{device}");
+    }
+}
+
+/// A step of which all gradients were void is none, as if nobody had asked for them.
+#[test]
+fn a_step_after_a_batch_that_failed_late_moves_nothing() {
+    let adam: Start = |weight| Box::new(Adam::new([weight], AdamOpts::default().lr(0.1)));
+    let sgd: Start = |weight| Box::new(Sgd::new([weight], SgdOpts::default().lr(0.1).momentum(0.9)));
+    for device in devices() {
+        let trained = |start: Start, is_clipped: bool, batches: &[&[i64]]| {
+            let weight = Param::new(realized(vec![1.0; 8], device));
+            let mut optimizer = start(weight.clone());
+            let table = || weight.get().reshape([4, 2]);
+            for ids in batches {
+                optimizer.zero_grad();
+                for id in *ids {
+                    let loss = Tensor::from_vec(vec![*id], [1], device).embedding(&table()).sum(..);
+                    loss.backward().unwrap();
+                    _ = loss.realize();
+                }
+                if is_clipped {
+                    _ = clip_grad_norm(&[weight.clone()], 0.5);
+                }
+                optimizer.step().unwrap();
+            }
+            _ = device.synchronize();
+            let state = optimizer.state_dict().unwrap();
+            let value = |x: &Tensor| x.to_dtype(DType::F32).to_vec::<f32>().unwrap();
+            // The host counts the steps of a rule that depends on none.
+            let counts = state.iter().filter(|(name, _)| name.ends_with("exp_avg")).count() > 0;
+            let told = state.iter().filter(|(name, _)| counts || !name.ends_with("steps"));
+            (value(&weight.get()), told.map(|(name, x)| (name.to_string(), value(x))).collect::<Vec<_>>())
+        };
+        for start in [adam, sgd] {
+            for is_clipped in [false, true] {
+                let good = trained(start, is_clipped, &[&[0], &[1, 2], &[3]]);
+                let bad: [&[i64]; 6] = [&[9], &[0], &[-1, 4], &[9, 1, 4, 2], &[99], &[3, 5]];
+                assert_eq!(good, trained(start, is_clipped, &bad), "{device} {is_clipped}");
+            }
+        }
     }
 }
 
