@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kiln::nn::{BatchNorm, Embedding, Layer, Linear, ModuleExt, MultiheadAttention, Param, Sequential};
 use kiln::optim::{Adam, AdamOpts, Optimizer, Sgd, SgdOpts, clip_grad_norm};
 use kiln::prelude::*;
-use kiln::{Context, DeviceKind, Var, with_context};
+use kiln::{Context, DeviceKind, Error, Var, with_context};
 
 /// The devices that are there, of those whose memory is told apart.
 fn devices() -> Vec<Device> {

@@ -1,5 +1,6 @@
 //! From a graph to a plan: scheduled, and compiled once it runs.
 
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -149,7 +150,12 @@ impl Plan {
         let found = (0..).map(NodeId).zip(&graph.nodes).filter(|(_, node)| uses_indices(&node.op));
         let ids = graph.outputs.iter().copied().chain(results).chain(arriving).chain(found.map(|(id, _)| id));
         let origins = self.schedule.origins();
-        let mut named: Vec<_> = ids.filter_map(|id| Some((id, origins.get(id)?))).collect();
+        // What a pass has added for a line of the user's goes by what else is there for it.
+        let span = |id: NodeId| graph.node(id).span;
+        let with_origins = graph.ids().rev().filter_map(|id| Some((span(id), origins.get(id)?)));
+        let lines = LazyCell::new(|| with_origins.collect::<HashMap<Span, NodeId>>());
+        let origin = |id: NodeId| origins.get(id).or_else(|| lines.get(&span(id)).copied());
+        let mut named: Vec<_> = ids.filter_map(|id| Some((id, origin(id)?))).collect();
         named.sort_unstable();
         named.dedup();
         named.shrink_to_fit();

@@ -110,7 +110,7 @@ impl Before<'_> {
         let is_it = |leaf: &Arc<Node>| {
             *leaf.ty() == ty && leaf.value().is_some_and(|known| Arc::ptr_eq(&known.buffer, &value.buffer))
         };
-        let found = self.collected.leaves().position(|leaf| is_it(leaf));
+        let found = self.collected.leaves().position(is_it);
         match found {
             Some(leaf) => self.collected.leaf_ids()[leaf],
             None => self.collected.add(Node::leaf(ty, value, Span::caller()), &[]),

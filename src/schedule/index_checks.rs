@@ -11,10 +11,11 @@
 
 use std::sync::Arc;
 
-use crate::base::{DType, Device, Scalar, Shape};
+use crate::base::{DType, Device, Scalar, Shape, Span};
 use crate::ir::alu::AluOp;
-use crate::ir::collect::collect_body;
+use crate::ir::collect::collect;
 use crate::ir::monoid::Monoid;
+use crate::ir::node::Operands;
 use crate::ir::rewrite::GraphBuilder;
 use crate::ir::{Body, Composite, Graph, GraphNode, LoopSpec, Node, NodeId, Op, Type};
 
@@ -43,6 +44,8 @@ enum Scope<'a> {
 struct UsedIndex<T> {
     at: T,
     extent: usize,
+    /// The user's line that uses it.
+    span: Span,
     /// Whether kernels report it, since they need all that it finds.
     is_reported: bool,
 }
@@ -68,6 +71,14 @@ struct Checks {
     yielded: Vec<NodeId>,
 }
 
+impl<T> UsedIndex<T> {
+    /// The same somewhere else.
+    fn moved<U>(self, at: U) -> UsedIndex<U> {
+        let UsedIndex { extent, span, is_reported, .. } = self;
+        UsedIndex { at, extent, span, is_reported }
+    }
+}
+
 impl Checks {
     /// Looks at a graph, and lets the bodies in it yield what they find out.
     fn of(builder: &mut GraphBuilder, scope: Scope<'_>, device: Device) -> Checks {
@@ -80,7 +91,7 @@ impl Checks {
                 let (at, is_reported) = (node.operands[1], needed_whole[id.index()]);
                 let extent = builder.graph.ty(node.operands[0]).shape[usize::from(axis)];
                 if node.ty.device == device {
-                    checks.add(&builder.graph, scope, UsedIndex { at, extent, is_reported });
+                    checks.add(&builder.graph, scope, UsedIndex { at, extent, span: node.span, is_reported });
                 }
             } else if node.op.body().is_some() {
                 let known = bodies.iter().position(|(known, _)| are_results_of_one(known, &node));
@@ -98,10 +109,9 @@ impl Checks {
     }
 
     fn add(&mut self, graph: &Graph, scope: Scope<'_>, used: UsedIndex<NodeId>) {
-        let UsedIndex { extent, is_reported, .. } = used;
         match source(graph, scope, used) {
-            Source::Here(at) => add_once(&mut self.here, UsedIndex { at, extent, is_reported }),
-            Source::Given(at) => add_once(&mut self.given, UsedIndex { at, extent, is_reported }),
+            Source::Here(at) => add_once(&mut self.here, used.moved(at)),
+            Source::Given(at) => add_once(&mut self.given, used.moved(at)),
             Source::Made => {}
         }
     }
@@ -115,9 +125,8 @@ impl Checks {
         device: Device,
     ) -> CheckedBody {
         let body = CheckedBody::of(&node.op, device);
-        for &UsedIndex { at: operand, extent, is_reported } in &body.given {
-            let used = UsedIndex { at: node.operands[operand], extent, is_reported };
-            self.add(&builder.graph, scope, used);
+        for given in &body.given {
+            self.add(&builder.graph, scope, given.moved(node.operands[given.at]));
         }
         if let Some(op) = &body.yielding {
             self.yielded.push(builder.add(op.clone(), &node.operands, node.span));
@@ -197,11 +206,14 @@ impl CheckedBody {
         if matches!(scope, Scope::Loop(spec) if spec.trips == 0) {
             return CheckedBody { given: Vec::new(), yielding: None };
         }
-        let mut builder = GraphBuilder::extending(collect_body(&body.results));
+        let Ok(collected) = collect(&body.results) else {
+            panic!("the nodes of a body are computed by nobody")
+        };
+        let mut builder = GraphBuilder::extending(collected.graph().clone());
         let checks = Checks::of(&mut builder, scope, device);
         let yielding = checks.all(&mut builder).map(|all| {
             builder.graph.outputs.push(all);
-            let body = Body { params: body.params.clone(), results: nodes(&builder.graph) };
+            let body = Body { params: body.params.clone(), results: nodes(&builder.graph, &collected.nodes) };
             let last = body.results.len() as u32 - 1;
             with_body(op, body, last)
         });
@@ -209,12 +221,27 @@ impl CheckedBody {
     }
 }
 
-/// The outputs of a body's graph as nodes, which are collected in the same order.
-fn nodes(graph: &Graph) -> Vec<Arc<Node>> {
+/// The outputs of a graph that has been made of a body, whose nodes are collected in the same order then: those of the
+/// body, as far as they are as they were, and new ones, which go by the names of the lines that they are for.
+fn nodes(graph: &Graph, given: &[Arc<Node>]) -> Vec<Arc<Node>> {
     let mut nodes: Vec<Arc<Node>> = Vec::with_capacity(graph.nodes.len());
-    for node in &graph.nodes {
-        let operands = node.operands.iter().map(|operand| nodes[operand.index()].clone()).collect();
-        nodes.push(Node::new(node.op.clone(), node.ty.clone(), operands, node.span));
+    for (number, node) in graph.nodes.iter().enumerate() {
+        let operands: Operands = node.operands.iter().map(|operand| nodes[operand.index()].clone()).collect();
+        let is_same = |known: &&Arc<Node>| {
+            let body = |op: &Op| op.body().map(|body| body as *const Body);
+            let same_operands =
+                || known.operands().iter().zip(&operands).all(|(one, other)| Arc::ptr_eq(one, other));
+            body(known.op()) == body(&node.op) && same_operands()
+        };
+        let own = given.get(number);
+        nodes.push(own.filter(is_same).cloned().unwrap_or_else(|| {
+            let named = own.or_else(|| given.iter().find(|known| known.span() == node.span));
+            let (op, ty) = (node.op.clone(), node.ty.clone());
+            match named.and_then(|named| named.name()) {
+                Some(name) => Node::named(name, op, ty, operands, node.span),
+                None => Node::new(op, ty, operands, node.span),
+            }
+        }));
     }
     graph.outputs.iter().map(|output| nodes[output.index()].clone()).collect()
 }
@@ -280,8 +307,8 @@ fn reads_all(op: &Op, slot: usize) -> bool {
 
 /// Of each element of an index, whether it is one of its axis.
 fn in_range(builder: &mut GraphBuilder, used: &UsedIndex<NodeId>) -> NodeId {
-    let UsedIndex { at: index, extent, is_reported } = *used;
-    let (ty, span) = (builder.graph.ty(index).clone(), builder.graph.node(index).span);
+    let UsedIndex { at: index, extent, span, is_reported } = *used;
+    let ty = builder.graph.ty(index).clone();
     let zero = builder.full(Scalar::Int(0), &ty, span);
     let negative = builder.alu(AluOp::Lt, &[index, zero], span);
     let mut fine = builder.alu(AluOp::Not, &[negative], span);

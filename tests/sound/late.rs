@@ -62,7 +62,7 @@ fn in_a_loop(x: &Tensor, ids: &Tensor, row: impl Fn(&Tensor, &Tensor) -> Tensor)
 
 #[test]
 fn a_step_that_fails_late_changes_nothing() {
-    let uses: [Use; 12] = [
+    let uses: [Use; 13] = [
         |x, ids| ids.embedding(x),
         |x, ids| x.t().narrow(0, 0, 3).log_softmax(1).nll_loss(ids, Default::default()),
         |x, ids| x.index_add(0, ids, &(x.narrow(0, 0, 3) * 2.0), 1.0),
@@ -75,6 +75,10 @@ fn a_step_that_fails_late_changes_nothing() {
         // Which bodies compute.
         |x, ids| in_a_loop(x, ids, |x, id| computed(id).embedding(x).sin()),
         |x, ids| in_a_loop(x, ids, |x, id| kiln::checkpoint(|x| computed(id).embedding(x).sin(), x)),
+        |x, ids| {
+            let next = |_: &Tensor, c: &[Tensor]| vec![&c[0] + c[1].embedding(&c[0]).sin(), computed(&c[1])];
+            in_a_loop(x, ids, |x, id| kiln::fori_loop(2, &[x.narrow(0, 0, 10), id.clone()], next).remove(0))
+        },
         |x, ids| {
             in_a_loop(x, ids, |x, id| {
                 let inputs = [x.clone(), id.clone()];
@@ -140,18 +144,25 @@ fn state_is_kept_only_where_an_error_is_told() {
             [(false, [1, 2, 99]), (true, [1, 2, 99]), (false, [1, 99, 2]), (true, [1, 99, 2])]
         {
             let (table, sum) = (realized(vec![1.0; 8], device), Var::new(realized(vec![0.0], device)));
+            let line = line!() + 1;
             let two = |ids: &Tensor| table.index_select(0, ids).narrow(0, 0, 2).sum(..).reshape([1]);
             let ids = Tensor::from_vec(bad.to_vec(), [3], device);
             let found = if in_a_loop {
-                kiln::fori_loop(2, &[sum.get()], |i, c| vec![&c[0] + two(&(&ids + i * 0))]).remove(0) * 0.5
+                kiln::fori_loop(2, &[sum.get()], |i, c| vec![&c[0] + two(&((&ids + i) - i))]).remove(0) * 0.5
             } else {
                 sum.get() + two(&ids)
             };
             sum.set(found).unwrap();
             let told = [sum.get().realize().err(), device.synchronize().err()];
-            let told = told.iter().flatten().count();
+            let told: Vec<Error> = told.into_iter().flatten().collect();
             let kept = sum.get().to_vec::<f32>().unwrap() == [0.0];
-            assert_eq!(told, usize::from(kept), "{device} {in_a_loop} {bad:?}");
+            assert_eq!(told.len(), usize::from(kept), "{device} {in_a_loop} {bad:?}");
+            for error in told {
+                let Error::IndexOutOfRange { op, index: 99, extent: 8, span } = error else {
+                    panic!("{error}")
+                };
+                assert_eq!((op, span.line()), ("index_select", line), "{device} {in_a_loop} {bad:?}");
+            }
             assert!(kept || bad[1] == 2, "{device} {in_a_loop} {bad:?}");
         }
     }
