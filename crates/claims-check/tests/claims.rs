@@ -12,7 +12,7 @@ mod sync {
     pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
 }
 #[allow(dead_code)] // the library uses more of it
-#[path = "../src/ir/claim.rs"]
+#[path = "../../../src/ir/claim.rs"]
 mod claim;
 
 use claim::{ClaimError, Claimable, Deadlock, WaitingRoom, claim as claim_all};
