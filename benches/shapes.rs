@@ -118,7 +118,9 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let init_ms = start.elapsed().as_secs_f64() * 1e3;
-    ITEMS.iter().filter(|item| report::wanted(item.0)).for_each(|item| item::run(device, item));
+    for item in ITEMS.iter().filter(|item| report::wanted(item.0)) {
+        item::run(device, item);
+    }
     report::process_line(&device.to_string(), init_ms);
     ExitCode::SUCCESS
 }

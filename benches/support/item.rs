@@ -1,8 +1,9 @@
 //! Pieces of work by name: what each computes on inputs of which shapes, and how it is timed.
 
+use kiln::Result;
 use kiln::prelude::*;
 
-use super::report;
+use super::report::{self, Timing};
 use super::spec::{Input, input};
 
 /// A piece of work: its name, its inputs by shape, the type they have, and
@@ -29,14 +30,27 @@ pub fn gradient_of_the_first(x: &[Tensor], call: impl Fn(&[Tensor]) -> Tensor) -
 fn leaf(shape: &'static [usize], number: usize, dtype: DType, device: Device) -> Tensor {
     let values = Input::values(&input(shape, number as u32 + 1, 1.0, 0.0));
     let tensor = Tensor::from_vec(values, shape, device).to_dtype(dtype);
-    // On the device before anything is timed.
     tensor.realize().cloned().unwrap_or(tensor)
 }
 
+impl Item {
+    /// On a device before anything is timed.
+    fn inputs(&self, device: Device) -> Vec<Tensor> {
+        let Item(_, shapes, dtype, _) = self;
+        shapes.iter().enumerate().map(|(number, shape)| leaf(shape, number, *dtype, device)).collect()
+    }
+
+    /// Milliseconds that the item's plan takes at least.
+    pub fn predicted_ms(&self, device: Device) -> Result<f64> {
+        let result = (self.3)(&self.inputs(device));
+        Ok(result.plan()?.roofline(device)?.seconds() * 1e3)
+    }
+}
+
 /// Times an item, and prints its line.
-pub fn run(device: Device, Item(name, shapes, dtype, call): &Item) {
-    let inputs: Vec<Tensor> =
-        shapes.iter().enumerate().map(|(number, shape)| leaf(shape, number, *dtype, device)).collect();
+pub fn run(device: Device, item: &Item) -> Timing {
+    let Item(name, .., call) = item;
+    let inputs = item.inputs(device);
     let mut sums = (f64::NAN, f64::NAN);
     let timing = report::time(
         || {
@@ -49,4 +63,5 @@ pub fn run(device: Device, Item(name, shapes, dtype, call): &Item) {
         |result| sums = result.to_dtype(DType::F32).to_vec().map_or(sums, |values| report::sums(&values)),
     );
     report::line(&device.to_string(), name, &timing, sums);
+    timing
 }
