@@ -87,8 +87,14 @@
 //! let x = Tensor::ones([2048, 2048], ()).to(Device::null());
 //! x.realize()?;
 //! // `plan.roofline(device)?` measures these; here they are given.
-//! let peak_throughput =
-//!     PeakThroughput { bytes: 8e11, flops: 2e13, launches: 2e5, bytes_from_host: 1e10, bytes_to_host: 1e10 };
+//! let peak_throughput = PeakThroughput {
+//!     bytes: 8e11,
+//!     flops: 2e13,
+//!     elementwise_flops: 1e13,
+//!     launches: 2e5,
+//!     bytes_from_host: 1e10,
+//!     bytes_to_host: 1e10,
+//! };
 //! let bound = |y: &Tensor| Ok::<_, kiln::Error>(y.plan()?.roofline_under(y.device(), peak_throughput).kernels[0].bound);
 //! assert_eq!(bound(&x.exp())?, Bottleneck::Memory);
 //! assert_eq!(bound(&x.matmul(&x))?, Bottleneck::Compute);
@@ -110,8 +116,14 @@
 //! use kiln::plan::roofline::{Bottleneck, PeakThroughput};
 //! use kiln::prelude::*;
 //! # fn main() -> kiln::Result<()> {
-//! # let peak_throughput =
-//! #     PeakThroughput { bytes: 8e11, flops: 2e13, launches: 2e5, bytes_from_host: 1e10, bytes_to_host: 1e10 };
+//! # let peak_throughput = PeakThroughput {
+//! #     bytes: 8e11,
+//! #     flops: 2e13,
+//! #     elementwise_flops: 1e13,
+//! #     launches: 2e5,
+//! #     bytes_from_host: 1e10,
+//! #     bytes_to_host: 1e10,
+//! # };
 //! let x = Tensor::ones([32, 64], Device::null());
 //! let w = Tensor::ones([64, 10], Device::null());
 //! let roofline = x.matmul(&w).plan()?.roofline_under(x.device(), peak_throughput);
@@ -190,7 +202,14 @@
 //!     loss.backward()?;
 //!     loss.plan()
 //! })?;
-//! let gpu = PeakThroughput { bytes: 3e12, flops: 5e13, launches: 2e5, bytes_from_host: 5e10, bytes_to_host: 5e10 };
+//! let gpu = PeakThroughput {
+//!     bytes: 3e12,
+//!     flops: 5e13,
+//!     elementwise_flops: 3e13,
+//!     launches: 2e5,
+//!     bytes_from_host: 5e10,
+//!     bytes_to_host: 5e10,
+//! };
 //! let within_a_machine = Link { bytes: 3e11, latency: 3e-6 };
 //! let between_machines = Link { bytes: 2.5e10, latency: 1e-5 };
 //! let scaling = plans[0].scaling(&Network::of(8, within_a_machine).times(8, between_machines), gpu);
@@ -215,8 +234,14 @@
 //! use kiln::plan::roofline::PeakThroughput;
 //! use kiln::prelude::*;
 //! # fn main() -> kiln::Result<()> {
-//! # let peak_throughput =
-//! #     PeakThroughput { bytes: 8e11, flops: 2e13, launches: 2e5, bytes_from_host: 1e10, bytes_to_host: 1e10 };
+//! # let peak_throughput = PeakThroughput {
+//! #     bytes: 8e11,
+//! #     flops: 2e13,
+//! #     elementwise_flops: 1e13,
+//! #     launches: 2e5,
+//! #     bytes_from_host: 1e10,
+//! #     bytes_to_host: 1e10,
+//! # };
 //! let x = Tensor::from_vec(vec![1f32; 1 << 20], [1 << 20], ());
 //! let roofline = x.to(Device::null()).exp().plan()?.roofline_under(Device::null(), peak_throughput);
 //! let kernels: f64 = roofline.kernels.iter().map(|kernel| kernel.seconds).sum();

@@ -17,6 +17,8 @@ pub struct Cost {
     pub stored: u64,
     /// Scalar floating-point or integer operations.
     pub flops: u64,
+    /// Those of them that are products and sums of contractions, for which devices have units of their own.
+    pub products: u64,
 }
 
 /// The cost of one launch of anything. What a user's kernel computes is not
@@ -28,18 +30,19 @@ pub fn work_cost(work: &Workload) -> Cost {
         Workload::Custom(_, inputs, outputs) => {
             let bytes =
                 |types: &[Type]| types.iter().map(|ty| ty.bytes() as u64).fold(0, u64::saturating_add);
-            Cost { loaded: bytes(inputs), stored: bytes(outputs), flops: 0 }
+            Cost { loaded: bytes(inputs), stored: bytes(outputs), ..Cost::default() }
         }
     }
 }
 
 /// The cost of one launch of a generated kernel.
 pub fn cost(kernel: &Kernel) -> Cost {
-    let scattered = scattered(kernel);
+    let (scattered, products) = (scattered(kernel), products(kernel));
     Cost {
         loaded: loaded(kernel).saturating_add(scattered.loaded),
         stored: stored(kernel).saturating_add(scattered.stored),
-        flops: flops(kernel).saturating_add(scattered.flops),
+        flops: flops(kernel).saturating_add(products).saturating_add(scattered.flops),
+        products,
     }
 }
 
@@ -52,6 +55,7 @@ fn sort_cost(sort: &Sort) -> Cost {
         loaded: numel.saturating_mul(sort.dtype.size() as u64),
         stored: (sort.result().numel() as u64).saturating_mul(DType::I64.size() as u64),
         flops: numel.saturating_mul(comparisons),
+        products: 0,
     }
 }
 
@@ -62,9 +66,9 @@ fn scattered(kernel: &Kernel) -> Cost {
     let points = kernel.points(0) as u64;
     let stored = points.saturating_mul(scatter.dtype.size() as u64);
     match scatter.mode {
-        ScatterMode::Set => Cost { loaded: 0, stored, flops: 0 },
+        ScatterMode::Set => Cost { stored, ..Cost::default() },
         ScatterMode::Add | ScatterMode::Mul | ScatterMode::Max | ScatterMode::Min => {
-            Cost { loaded: stored, stored, flops: points }
+            Cost { loaded: stored, stored, flops: points, products: 0 }
         }
     }
 }
@@ -97,6 +101,7 @@ fn stored(kernel: &Kernel) -> u64 {
     kernel.stores.iter().map(|s| bytes(s.numel, s.dtype.size())).fold(0, u64::saturating_add)
 }
 
+/// Operations outside of products.
 fn flops(kernel: &Kernel) -> u64 {
     let mut total = 0u64;
     for node in &kernel.exprs {
@@ -116,19 +121,25 @@ fn flops(kernel: &Kernel) -> u64 {
             | Expr::Accumulator => 0,
         });
     }
-    match (&kernel.contraction, &kernel.attention) {
-        (Some(_), _) => total.saturating_add(2u64.saturating_mul(kernel.points(1) as u64)),
-        (None, Some(attention)) => total.saturating_add(attention_flops(kernel, attention)),
-        (None, None) => total,
-    }
+    // The softmax does with each score a comparison, a difference, an exponential, a sum.
+    let softmax =
+        kernel.attention.as_ref().map_or(0, |a| scores(kernel, a).saturating_mul(3 + AluOp::Exp.flops()));
+    total.saturating_add(softmax)
 }
 
-/// All products, and what the softmax does with each score that is looked at:
-/// a comparison, a difference, an exponential, a sum.
-fn attention_flops(kernel: &Kernel, a: &FusedAttention) -> u64 {
-    let size = |axes: &[AxisId]| -> u64 {
-        axes.iter().map(|axis| kernel.axes[axis.index()].extent as u64).fold(1, u64::saturating_mul)
+/// A multiplication and an addition for each product of a contraction.
+fn products(kernel: &Kernel) -> u64 {
+    let products = match (&kernel.contraction, &kernel.attention) {
+        (Some(_), _) => kernel.points(1) as u64,
+        (None, Some(a)) => scores(kernel, a).saturating_mul(products_of_score(kernel, a)),
+        (None, None) => 0,
     };
+    products.saturating_mul(2)
+}
+
+/// The scores that an attention looks at.
+fn scores(kernel: &Kernel, a: &FusedAttention) -> u64 {
+    let size = |axes| points_of(kernel, axes);
     let (rows, keys) = (size(&a.rows), size(&a.keys));
     let hidden = if a.causal {
         // Row `i` does not look at the `keys - 1 - i` keys after it.
@@ -138,7 +149,12 @@ fn attention_flops(kernel: &Kernel, a: &FusedAttention) -> u64 {
         0
     };
     let attentions = size(&a.batch).saturating_mul(size(&a.summed));
-    let scores = attentions.saturating_mul(rows.saturating_mul(keys).saturating_sub(hidden));
+    attentions.saturating_mul(rows.saturating_mul(keys).saturating_sub(hidden))
+}
+
+/// For each score: of a query with a key, and of the score with what is summed by it.
+fn products_of_score(kernel: &Kernel, a: &FusedAttention) -> u64 {
+    let size = |axes| points_of(kernel, axes);
     let width = match a.part {
         AttentionPart::LogSum => 0,
         AttentionPart::Result | AttentionPart::ValueGradient => size(&a.width),
@@ -147,6 +163,9 @@ fn attention_flops(kernel: &Kernel, a: &FusedAttention) -> u64 {
             size(&a.width).saturating_add(size(&a.columns))
         }
     };
-    let products = size(&a.depth).saturating_add(width).saturating_mul(2);
-    scores.saturating_mul(products.saturating_add(3 + AluOp::Exp.flops()))
+    size(&a.depth).saturating_add(width)
+}
+
+fn points_of(kernel: &Kernel, axes: &[AxisId]) -> u64 {
+    axes.iter().map(|axis| kernel.axes[axis.index()].extent as u64).fold(1, u64::saturating_mul)
 }

@@ -113,7 +113,7 @@ pub struct KernelReport {
     pub at: Span,
     /// All the user's lines it computes for, in the order they were run.
     pub lines: Vec<Span>,
-    work: Arc<Workload>,
+    pub(crate) work: Arc<Workload>,
 }
 
 /// One transfer of a plan.

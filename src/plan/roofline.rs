@@ -4,6 +4,7 @@
 use std::fmt::{self, Display};
 
 use crate::base::{Device, Direction, Span};
+use crate::kernel::cost::work_cost;
 use crate::plan::report::{KernelReport, PlanReport, TransferReport, count};
 
 /// A device's peak throughput, per second; see
@@ -14,6 +15,8 @@ pub struct PeakThroughput {
     pub bytes: f64,
     /// Scalar operations of a large `f32` matrix product.
     pub flops: f64,
+    /// Scalar operations of a kernel that does many with each element, for which it has no unit of their own.
+    pub elementwise_flops: f64,
     /// Kernels that do next to nothing.
     pub launches: f64,
     /// Bytes that come from the host; infinite for the host itself.
@@ -109,12 +112,14 @@ impl PlanReport {
     }
 }
 
-/// A kernel against peak throughput.
+/// A kernel against peak throughput. Products and other operations take their time one after the other.
 pub(crate) fn roof(kernel: &KernelReport, peak_throughput: &PeakThroughput) -> KernelRoof {
     let (bytes, flops) = (kernel.loaded as f64 + kernel.stored as f64, kernel.flops as f64);
+    let products = work_cost(&kernel.work).products as f64;
+    let computing = products / peak_throughput.flops + (flops - products) / peak_throughput.elementwise_flops;
     let limits = [
         (Bottleneck::Memory, bytes / peak_throughput.bytes),
-        (Bottleneck::Compute, flops / peak_throughput.flops),
+        (Bottleneck::Compute, computing),
         (Bottleneck::Launch, 1.0 / peak_throughput.launches),
     ];
     let (bound, seconds) = limits.into_iter().fold(limits[0], |a, b| if b.1 > a.1 { b } else { a });
@@ -130,7 +135,9 @@ pub(crate) fn roof(kernel: &KernelReport, peak_throughput: &PeakThroughput) -> K
 impl Display for PeakThroughput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = |n: f64| count(n as u64);
-        write!(f, "{}B/s, {}flop/s, {}launches/s", rate(self.bytes), rate(self.flops), rate(self.launches))?;
+        let (products, others) = (rate(self.flops), rate(self.elementwise_flops));
+        write!(f, "{}B/s, {products}flop/s in products, {others}flop/s elsewhere", rate(self.bytes))?;
+        write!(f, ", {}launches/s", rate(self.launches))?;
         if self.bytes_from_host.is_finite() {
             let (up, down) = (rate(self.bytes_from_host), rate(self.bytes_to_host));
             write!(f, ", {up}B/s from the host, {down}B/s to it")?;
@@ -173,9 +180,15 @@ mod tests {
     use super::*;
     use crate::tensor::Tensor;
 
-    /// 1 byte takes a nanosecond, an operation too, a launch a microsecond.
-    const SLOW: PeakThroughput =
-        PeakThroughput { bytes: 1e9, flops: 1e9, launches: 1e6, bytes_from_host: 1e8, bytes_to_host: 1e8 };
+    /// 1 byte takes a nanosecond, an operation of a product too, another one two, a launch a microsecond.
+    const SLOW: PeakThroughput = PeakThroughput {
+        bytes: 1e9,
+        flops: 1e9,
+        elementwise_flops: 5e8,
+        launches: 1e6,
+        bytes_from_host: 1e8,
+        bytes_to_host: 1e8,
+    };
 
     fn bounds(tensor: &Tensor) -> Vec<Bottleneck> {
         let roofline = tensor.plan().unwrap().roofline_under(Device::null(), SLOW);
@@ -189,6 +202,8 @@ mod tests {
         x.realize().unwrap();
         assert_eq!(bounds(&(&x + 1.0)), [Bottleneck::Memory]);
         assert_eq!(bounds(&x.matmul(&x)), [Bottleneck::Compute]);
+        // 10 operations for 8 bytes.
+        assert_eq!(bounds(&x.exp()), [Bottleneck::Compute]);
         let small = Tensor::from_vec(vec![1.0f32; 4], [4], on);
         small.realize().unwrap();
         assert_eq!(bounds(&(&small + 1.0)), [Bottleneck::Launch]);

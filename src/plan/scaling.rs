@@ -156,7 +156,14 @@ impl PlanReport {
     ///     let x = Tensor::ones([2048, 2048], ());
     ///     world.all_reduce(&x.matmul(&x), Reduce::Sum).plan()
     /// })?;
-    /// let gpu = PeakThroughput { bytes: 3e12, flops: 5e13, launches: 2e5, bytes_from_host: 5e10, bytes_to_host: 5e10 };
+    /// let gpu = PeakThroughput {
+    ///     bytes: 3e12,
+    ///     flops: 5e13,
+    ///     elementwise_flops: 3e13,
+    ///     launches: 2e5,
+    ///     bytes_from_host: 5e10,
+    ///     bytes_to_host: 5e10,
+    /// };
     /// let (fast, slow) = (Link { bytes: 3e11, latency: 3e-6 }, Link { bytes: 2.5e10, latency: 1e-5 });
     /// let scaling = plans[0].scaling(&Network::of(8, fast).times(8, slow), gpu);
     /// let ranks: Vec<usize> = scaling.steps.iter().map(|step| step.ranks).collect();
@@ -238,8 +245,14 @@ mod tests {
     const LINK: Link = Link { bytes: 1e9, latency: 1e-6 };
     const SLOW: Link = Link { bytes: 1e8, latency: 1e-5 };
     /// A byte takes a nanosecond, an operation too, a launch a microsecond.
-    const PEAK: PeakThroughput =
-        PeakThroughput { bytes: 1e9, flops: 1e9, launches: 1e6, bytes_from_host: 1e8, bytes_to_host: 1e8 };
+    const PEAK: PeakThroughput = PeakThroughput {
+        bytes: 1e9,
+        flops: 1e9,
+        elementwise_flops: 1e9,
+        launches: 1e6,
+        bytes_from_host: 1e8,
+        bytes_to_host: 1e8,
+    };
 
     fn seconds(network: &Network, kind: CollectiveKind, bytes: u64, ranks: usize) -> f64 {
         network.seconds(&CollectiveReport {

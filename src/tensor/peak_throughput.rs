@@ -16,6 +16,9 @@ const TOO_LONG: f64 = 10e-3;
 /// By how much the rate grew with the size where a larger size may be faster.
 const GROWS: f64 = 1.2;
 
+/// Pairs of operations with each element that make memory play no part.
+const CHAIN: usize = 24;
+
 static KNOWN: LazyLock<Mutex<HashMap<Device, PeakThroughput>>> = LazyLock::new(Mutex::default);
 
 impl Device {
@@ -61,13 +64,17 @@ fn measure(device: Device) -> Result<PeakThroughput> {
     let bytes = rate(device, 1 << 18, 1 << 28, &|n| (elements(n), 8.0 * n as f64), &|x| x + 1.0)?;
     let square = |n: usize| (Tensor::ones([n, n], device), 2.0 * (n as f64).powi(3));
     let flops = rate(device, 128, 1 << 13, &square, &|x| x.matmul(x))?;
+    let chain = |n: usize| (elements(n), 2.0 * CHAIN as f64 * n as f64);
+    let elementwise_flops =
+        rate(device, 1 << 16, 1 << 26, &chain, &|x| (0..CHAIN).fold(x.clone(), |y, _| (y * 0.5).maximum(x)))?;
     let (mut bytes_from_host, mut bytes_to_host) = (f64::INFINITY, f64::INFINITY);
     if device != Device::cpu() {
         let host = |n: usize| (Tensor::ones([n], Device::cpu()), 4.0 * n as f64);
         bytes_from_host = rate(device, 1 << 18, 1 << 26, &host, &|x| x.to(device))?;
         bytes_to_host = rate(device, 1 << 18, 1 << 26, &|n| (elements(n), 4.0 * n as f64), &|x| x.cpu())?;
     }
-    Ok(PeakThroughput { bytes, flops, launches: launches(device)?, bytes_from_host, bytes_to_host })
+    let launches = launches(device)?;
+    Ok(PeakThroughput { bytes, flops, elementwise_flops, launches, bytes_from_host, bytes_to_host })
 }
 
 /// Work per second of `run` on what `make` gives for a size: an input, and the
@@ -134,8 +141,10 @@ mod tests {
     #[test]
     fn a_device_is_measured_once() {
         let found = Device::cpu().peak_throughput().unwrap();
-        let PeakThroughput { bytes, flops, launches, bytes_from_host, bytes_to_host } = found;
-        assert!([bytes, flops, launches].iter().all(|rate| rate.is_finite() && *rate > 1e3), "{found:?}");
+        let PeakThroughput { bytes, flops, elementwise_flops, launches, bytes_from_host, bytes_to_host } =
+            found;
+        let rates = [bytes, flops, elementwise_flops, launches];
+        assert!(rates.iter().all(|rate| rate.is_finite() && *rate > 1e3), "{found:?}");
         assert!(bytes_from_host.is_infinite() && bytes_to_host.is_infinite(), "{found:?}");
         assert_eq!(Device::cpu().peak_throughput().unwrap(), found);
     }
