@@ -22,6 +22,9 @@ const CHILD: &str = "KILN_TEST_CHILD";
 /// What started the child.
 const BACKEND: &str = "KILN_TEST_BACKEND";
 
+/// Where it saves.
+const FOLDER: &str = "KILN_TEST_FOLDER";
+
 /// How ranks are started.
 #[derive(Clone, Copy, Debug)]
 enum Launcher {
@@ -92,7 +95,11 @@ fn free_port() -> u16 {
 
 /// A rank as torchrun would start it.
 fn start_rank(rank: usize, ranks: usize, port: u16, child: &str) -> Child {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    let command = Command::new(std::env::current_exe().expect("this program"));
+    start_rank_by(command, rank, ranks, port, child)
+}
+
+fn start_rank_by(mut command: Command, rank: usize, ranks: usize, port: u16, child: &str) -> Child {
     let numbers = [("RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_RANK", rank), ("MASTER_PORT", port.into())];
     for (name, number) in numbers {
         command.env(name, number.to_string());
@@ -134,6 +141,8 @@ fn child() {
         "differ" => differ(&group),
         "meet" => meet(&group),
         "alone" => Ok("no error".into()),
+        #[cfg(feature = "safetensors")]
+        "full" => saves_twice(&group),
         killed if killed.starts_with("killed") => ends(&group, killed),
         other => panic!("no child {other}"),
     };
@@ -221,6 +230,20 @@ fn ends(group: &Group, at: &str) -> Result<String> {
     let error = last().expect_err("a rank has died").to_string();
     assert!(start.elapsed() < Duration::from_secs(30), "{error}");
     Ok(error)
+}
+
+/// Saves a small state, and then a large one.
+#[cfg(feature = "safetensors")]
+fn saves_twice(group: &Group) -> Result<String> {
+    let path = std::path::Path::new(&std::env::var(FOLDER).expect("a folder")).join("m.safetensors");
+    let save = |elements: usize, version: f32| {
+        let mut state = kiln::StateDict::new();
+        let name = format!("rank.{}", group.rank());
+        state.insert(name, &Tensor::full([elements], version, ()))?;
+        group.save_sharded(&state, &path)
+    };
+    save(100, 1.0)?;
+    save(100_000, 2.0).map(|()| "no error".into())
 }
 
 /// Every operation, large ones too.
@@ -347,4 +370,37 @@ fn without_an_address_the_error_names_the_variable() {
     let child = as_child(&mut command, "alone").stderr(Stdio::null()).spawn().expect("a process");
     let found = said(&printed(vec![child]));
     assert!(found.len() == 1 && found[0].contains("MASTER_ADDR is not set"), "{found:?}");
+}
+
+/// One of three has a file that may not grow, as on a disk that is full: all are told, and the old state stays.
+#[cfg(feature = "safetensors")]
+#[test]
+fn a_disk_that_fills_on_one_rank_is_an_error_on_all() {
+    let folder = std::env::temp_dir().join(format!("kiln-full-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let port = free_port();
+    let start = |rank: usize| {
+        let program = std::env::current_exe().expect("this program");
+        let mut command = Command::new(if rank == 1 { "sh".as_ref() } else { program.as_os_str() });
+        if rank == 1 {
+            command.args(["-c", "trap '' XFSZ; ulimit -f 100; exec \"$0\" \"$@\""]).arg(&program);
+        }
+        command.env(FOLDER, &folder);
+        start_rank_by(command, rank, 3, port, "full")
+    };
+    let begun = Instant::now();
+    let found = said(&printed((0..3).map(start).collect()));
+    assert_eq!(found.len(), 3, "{found:?}");
+    for (rank, said) in found.iter().enumerate() {
+        assert_eq!(said.contains("rank 1 could not save"), rank != 1, "{said}");
+        assert!(said.contains("m.safetensors") && said.contains("tests/processes.rs"), "{said}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let old = kiln::StateDict::open(folder.join("m.safetensors.index.json")).expect("the old state");
+    let is_old = |tensor: &Tensor| tensor.to_vec::<f32>().is_ok_and(|values| values == [1.0; 100]);
+    assert!(old.len() == 3 && old.iter().all(|(_, tensor)| is_old(tensor)));
+    let files = std::fs::read_dir(&folder).expect("the folder").count();
+    assert_eq!(files, 4, "an index and three files");
+    drop(old);
+    std::fs::remove_dir_all(&folder).expect("the folder is mine");
 }

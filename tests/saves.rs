@@ -1,8 +1,8 @@
-//! Saves that are killed: what opens then is wholly the old state or wholly
+//! Saves that are killed, or have no room: what opens then is wholly the old state or wholly
 //! the new one, and the next save works and takes away what was left.
 //!
 //! The test starts itself as a process that saves one state after the other,
-//! and kills it at a random moment. `KILN_KILLS` says how often.
+//! and kills it at a random moment. `KILN_KILLS` says how often. Another may write files of 50 kB only.
 #![cfg(all(feature = "safetensors", not(target_family = "wasm")))]
 
 use std::fs;
@@ -21,6 +21,7 @@ const TENSORS: usize = 6;
 /// What the process that saves is told.
 const FOLDER: &str = "KILN_SAVES_FOLDER";
 const SHARDED: &str = "KILN_SAVES_SHARDED";
+const NO_ROOM: &str = "KILN_SAVES_NO_ROOM";
 
 /// A state that says everywhere which one it is.
 fn state(version: i64) -> StateDict {
@@ -71,6 +72,19 @@ fn saver() {
     println!("ready");
     // Longer than it lives.
     (first..first + 10_000).for_each(|version| save(&folder, sharded, version));
+}
+
+/// The process that finds no room: every save is an error that says where.
+#[test]
+fn saver_without_room() {
+    let Ok(folder) = std::env::var(NO_ROOM) else { return };
+    let path = PathBuf::from(folder).join("m.safetensors");
+    let single = state(2).save(&path).unwrap_err().to_string();
+    let sharded = state(2).save_sharded(&path, ELEMENTS * 8 * 2).unwrap_err().to_string();
+    for error in [single, sharded] {
+        assert!(error.contains("m.safetensors") && error.contains("tests/saves.rs"), "{error}");
+    }
+    println!("both failed");
 }
 
 /// Starts the process, and kills it after a while.
@@ -130,4 +144,31 @@ fn several_files_are_the_old_or_the_new_state_after_every_kill() {
     let halves = killed("sharded", true, kills(20));
     println!("{halves} saves were killed in the middle");
     assert!(halves > 0);
+}
+
+/// A file that may not grow fails as one does on a disk that is full.
+#[cfg(unix)]
+#[test]
+fn a_disk_that_fills_leaves_the_old_state_and_nothing_else() {
+    let folder = std::env::temp_dir().join(format!("kiln-saves-room-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let names = || {
+        let mut names: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    save(&folder, false, 1);
+    save(&folder, true, 1);
+    let before = names();
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 100; exec \"$0\" --exact saver_without_room --nocapture"]);
+    let output = command.arg(std::env::current_exe().unwrap()).env(NO_ROOM, &folder).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("both failed"), "{output:?}");
+    assert_eq!(names(), before);
+    assert_eq!([opened(&folder, false), opened(&folder, true)], [1, 1]);
+    save(&folder, true, 2);
+    assert_eq!(opened(&folder, true), 2);
+    fs::remove_dir_all(&folder).unwrap();
 }
