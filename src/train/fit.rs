@@ -76,6 +76,10 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
         self.check(span)?;
         let (ranks, rank) = (self.model.ranks(), self.model.rank());
         let part = if ranks > 1 { source.share(ranks, rank, Sharing::Equal)? } else { None };
+        if rank == 0 {
+            let steps = self.position.step;
+            self.loggers.iter_mut().try_for_each(|logger| logger.begin(steps))?;
+        }
         self.position.since = Some(Instant::now());
         self.model().train();
         if let Some(prepare) = &mut self.hooks.model {

@@ -110,6 +110,13 @@ pub struct Summary {
 /// takes(print);
 /// ```
 pub trait Logger {
+    /// The training begins, or goes on after so many steps.
+    ///
+    /// # Errors
+    /// As [`Logger::record`].
+    fn begin(&mut self, _steps: u64) -> Result<()> {
+        Ok(())
+    }
     /// Takes a record.
     ///
     /// # Errors

@@ -338,6 +338,33 @@ fn a_metric_that_gets_no_better_ends_it_and_the_best_model_is_kept() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// Of a training that was stopped and resumed, the page is that of all of it.
+#[test]
+fn a_report_goes_on_where_a_training_does() {
+    let folder = folder("report");
+    let points = |epochs: u64| {
+        alone(|| {
+            let mut trainer = trainer(TrainerOpts::default().epochs(epochs))
+                .validate_on(loader(24))
+                .checkpoints(Checkpoints::new(&folder))
+                .log_to(Report::new(folder.join("report.html")));
+            trainer.resume().unwrap();
+            trainer.fit(&loader(40)).unwrap();
+        });
+        let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
+        page.matches("validation, step").count()
+    };
+    let first = points(2);
+    assert!(first > 0);
+    assert_eq!(points(4), 2 * first);
+    // Another training in its place begins anew.
+    let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+    let is_state = |path: &PathBuf| path.extension().is_some_and(|it| it == "safetensors");
+    files.filter(is_state).for_each(|path| std::fs::remove_file(path).unwrap());
+    assert_eq!(points(2), first);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn what_makes_no_sense_is_an_error_before_the_first_step() {
     alone(|| {

@@ -1,6 +1,7 @@
 //! The page that a training leaves.
 
 mod chart;
+mod records;
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -12,7 +13,8 @@ use crate::train::record::{Ended, Logger, Phase, Record, Summary, short};
 use chart::{Curve, draw};
 
 /// Writes a page for a browser when the training ends: curves of all that was recorded, the evaluations as a
-/// table, and confusion matrices. One file, which loads nothing else.
+/// table, and confusion matrices. One file, which loads nothing else. It holds its numbers too, and a training that
+/// is resumed goes on from those of the page that is there.
 ///
 /// # Examples
 /// ```
@@ -157,6 +159,16 @@ fn escaped(text: &str) -> String {
 }
 
 impl Logger for Report {
+    fn begin(&mut self, steps: u64) -> Result<()> {
+        if self.records.is_empty() && steps > 0 {
+            // Another page, or none, has no records.
+            let page = std::fs::read_to_string(&self.path).unwrap_or_default();
+            self.records = records::read(&page);
+            self.records.retain(|record| record.step <= steps);
+        }
+        Ok(())
+    }
+
     fn record(&mut self, record: &Record) -> Result<()> {
         self.records.push(record.clone());
         Ok(())
@@ -168,6 +180,7 @@ impl Logger for Report {
             ("TOTALS", totals(summary)),
             ("CHARTS", self.charts()),
             ("TABLES", self.tables()),
+            ("RECORDS", records::written(&self.records)),
         ];
         let page = include_str!("page.html").to_string();
         let page = parts.iter().fold(page, |page, (name, text)| page.replace(&format!("/*{name}*/"), text));
