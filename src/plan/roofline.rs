@@ -5,6 +5,7 @@ use std::fmt::{self, Display};
 
 use crate::base::{Device, Direction, Span};
 use crate::kernel::cost::work_cost;
+use crate::kernel::nest::Workload;
 use crate::plan::report::{KernelReport, PlanReport, TransferReport, count};
 
 /// A device's peak throughput, per second; see
@@ -112,11 +113,19 @@ impl PlanReport {
     }
 }
 
+/// A comparison of a sort is a branch that is mispredicted every other time, and a move: as long as so many
+/// operations of a vector loop.
+const OPERATIONS_OF_A_COMPARISON: f64 = 32.0;
+
 /// A kernel against peak throughput. Products and other operations take their time one after the other.
 pub(crate) fn roof(kernel: &KernelReport, peak_throughput: &PeakThroughput) -> KernelRoof {
     let (bytes, flops) = (kernel.loaded as f64 + kernel.stored as f64, kernel.flops as f64);
     let products = work_cost(&kernel.work).products as f64;
-    let computing = products / peak_throughput.flops + (flops - products) / peak_throughput.elementwise_flops;
+    let others = match *kernel.work {
+        Workload::Sort(_) => flops * OPERATIONS_OF_A_COMPARISON,
+        Workload::Kernel(_) | Workload::Custom(..) => flops - products,
+    };
+    let computing = products / peak_throughput.flops + others / peak_throughput.elementwise_flops;
     let limits = [
         (Bottleneck::Memory, bytes / peak_throughput.bytes),
         (Bottleneck::Compute, computing),
@@ -204,6 +213,8 @@ mod tests {
         assert_eq!(bounds(&x.matmul(&x)), [Bottleneck::Compute]);
         // 10 operations for 8 bytes.
         assert_eq!(bounds(&x.exp()), [Bottleneck::Compute]);
+        // 8 comparisons for 12 bytes.
+        assert_eq!(bounds(&x.argsort(1, false)), [Bottleneck::Compute]);
         let small = Tensor::from_vec(vec![1.0f32; 4], [4], on);
         small.realize().unwrap();
         assert_eq!(bounds(&(&small + 1.0)), [Bottleneck::Launch]);
