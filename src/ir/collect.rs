@@ -320,8 +320,13 @@ impl Collected {
 
 /// The dense graph of a closed body: its parameters keep their numbers.
 pub fn collect_body(results: &[Arc<Node>]) -> Graph {
+    collect_nodes_of_body(results).into_graph()
+}
+
+/// The nodes of a closed body.
+pub fn collect_nodes_of_body(results: &[Arc<Node>]) -> Collected {
     match collect(results) {
-        Ok(collected) => collected.into_graph(),
+        Ok(collected) => collected,
         Err(Deadlock) => panic!("the nodes of a body are computed by nobody"),
     }
 }

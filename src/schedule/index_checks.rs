@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::base::{DType, Device, Scalar, Shape, Span};
 use crate::ir::alu::AluOp;
-use crate::ir::collect::collect;
+use crate::ir::collect::collect_nodes_of_body;
 use crate::ir::monoid::Monoid;
 use crate::ir::node::Operands;
 use crate::ir::rewrite::GraphBuilder;
@@ -22,7 +22,7 @@ use crate::ir::{Body, Composite, Graph, GraphNode, LoopSpec, Node, NodeId, Op, T
 /// Adds to a graph one truth value of rank 0: whether all indices used on a device are within their axes. `None` if
 /// none can be beyond. Loops whose bodies find out have a result more then.
 pub fn all_in_range(builder: &mut GraphBuilder, device: Device) -> Option<NodeId> {
-    Checks::of(builder, Scope::Plan, device).all(builder)
+    Checks::of(builder, None, device).all(builder)
 }
 
 /// An axis' extent as a number of a type, if it has it.
@@ -31,12 +31,65 @@ pub fn representable(extent: usize, dtype: DType) -> Option<Scalar> {
     (end.cast(dtype).as_i64() == extent as i64).then_some(end)
 }
 
-/// What a graph is of.
-#[derive(Clone, Copy)]
-enum Scope<'a> {
-    Plan,
-    Loop(&'a LoopSpec),
-    Composite,
+/// What has a body.
+#[derive(Clone)]
+enum BodyOwner {
+    Loop(Arc<LoopSpec>),
+    Composite(Arc<Composite>),
+}
+
+impl BodyOwner {
+    /// What an operation is a result of, and which.
+    fn of(op: &Op) -> Option<(BodyOwner, u32)> {
+        if let Op::Loop(spec, result) = op {
+            Some((BodyOwner::Loop(spec.clone()), *result))
+        } else if let Op::Composite(composite, result) = op {
+            Some((BodyOwner::Composite(composite.clone()), *result))
+        } else {
+            None
+        }
+    }
+
+    fn body(&self) -> &Body {
+        match self {
+            BodyOwner::Loop(spec) => &spec.body,
+            BodyOwner::Composite(composite) => &composite.body,
+        }
+    }
+
+    /// The same with another body.
+    fn with_body(&self, body: Body) -> BodyOwner {
+        match self {
+            BodyOwner::Loop(spec) => {
+                let LoopSpec { trips, carries, stacked, reverse, .. } = **spec;
+                BodyOwner::Loop(Arc::new(LoopSpec { body, trips, carries, stacked, reverse }))
+            }
+            BodyOwner::Composite(composite) => {
+                let Composite { name, built_in, ref attributes, .. } = **composite;
+                BodyOwner::Composite(Arc::new(Composite {
+                    name,
+                    built_in,
+                    attributes: attributes.clone(),
+                    body,
+                }))
+            }
+        }
+    }
+
+    fn result(&self, number: u32) -> Op {
+        match self {
+            BodyOwner::Loop(spec) => Op::Loop(spec.clone(), number),
+            BodyOwner::Composite(composite) => Op::Composite(composite.clone(), number),
+        }
+    }
+
+    /// Whether the body is computed at all.
+    fn is_run(&self) -> bool {
+        match self {
+            BodyOwner::Loop(spec) => spec.trips > 0,
+            BodyOwner::Composite(_) => true,
+        }
+    }
 }
 
 /// An index somewhere.
@@ -80,8 +133,8 @@ impl<T> UsedIndex<T> {
 }
 
 impl Checks {
-    /// Looks at a graph, and lets the bodies in it yield what they find out.
-    fn of(builder: &mut GraphBuilder, scope: Scope<'_>, device: Device) -> Checks {
+    /// Looks at a graph, of a body if it has an owner, and lets the bodies in it yield what they find out.
+    fn of(builder: &mut GraphBuilder, owner: Option<&BodyOwner>, device: Device) -> Checks {
         let mut checks = Checks::default();
         let needed_whole = needed_whole(&builder.graph);
         let mut bodies: Vec<(GraphNode, CheckedBody)> = Vec::new();
@@ -91,45 +144,46 @@ impl Checks {
                 let (at, is_reported) = (node.operands[1], needed_whole[id.index()]);
                 let extent = builder.graph.ty(node.operands[0]).shape[usize::from(axis)];
                 if node.ty.device == device {
-                    checks.add(&builder.graph, scope, UsedIndex { at, extent, span: node.span, is_reported });
+                    checks.add(&builder.graph, owner, UsedIndex { at, extent, span: node.span, is_reported });
                 }
-            } else if node.op.body().is_some() {
+            } else if let Some((inner, result)) = BodyOwner::of(&node.op) {
                 let known = bodies.iter().position(|(known, _)| are_results_of_one(known, &node));
                 let number = known.unwrap_or_else(|| {
-                    let body = checks.of_body(builder, scope, &node, device);
+                    let body = checks.of_body(builder, owner, &node, &inner, device);
                     bodies.push((node.clone(), body));
                     bodies.len() - 1
                 });
-                if let Some(op) = &bodies[number].1.yielding {
-                    builder.graph.nodes[id.index()] = node.with_op(as_result_of(op, &node.op));
+                if let Some((inner, _)) = &bodies[number].1.yielding {
+                    builder.graph.nodes[id.index()] = node.with_op(inner.result(result));
                 }
             }
         }
         checks
     }
 
-    fn add(&mut self, graph: &Graph, scope: Scope<'_>, used: UsedIndex<NodeId>) {
-        match source(graph, scope, used) {
+    fn add(&mut self, graph: &Graph, owner: Option<&BodyOwner>, used: UsedIndex<NodeId>) {
+        match source(graph, owner, used) {
             Source::Here(at) => add_once(&mut self.here, used.moved(at)),
             Source::Given(at) => add_once(&mut self.given, used.moved(at)),
             Source::Made => {}
         }
     }
 
-    /// Looks at the body of a node.
+    /// Looks at the body of a node, which `inner` has.
     fn of_body(
         &mut self,
         builder: &mut GraphBuilder,
-        scope: Scope<'_>,
+        owner: Option<&BodyOwner>,
         node: &GraphNode,
+        inner: &BodyOwner,
         device: Device,
     ) -> CheckedBody {
-        let body = CheckedBody::of(&node.op, device);
+        let body = CheckedBody::of(inner, device);
         for given in &body.given {
-            self.add(&builder.graph, scope, given.moved(node.operands[given.at]));
+            self.add(&builder.graph, owner, given.moved(node.operands[given.at]));
         }
-        if let Some(op) = &body.yielding {
-            self.yielded.push(builder.add(op.clone(), &node.operands, node.span));
+        if let Some((inner, last)) = &body.yielding {
+            self.yielded.push(builder.add(inner.result(*last), &node.operands, node.span));
         }
         body
     }
@@ -159,7 +213,7 @@ fn add_once<T: Copy + PartialEq>(known: &mut Vec<UsedIndex<T>>, used: UsedIndex<
 }
 
 /// Where an index comes from that a graph uses.
-fn source(graph: &Graph, scope: Scope<'_>, used: UsedIndex<NodeId>) -> Source {
+fn source(graph: &Graph, owner: Option<&BodyOwner>, used: UsedIndex<NodeId>) -> Source {
     let at = unmoved(graph, used.at);
     let op = &graph.node(at).op;
     if matches!(op, Op::Iota(..) | Op::Const(..)) {
@@ -167,13 +221,13 @@ fn source(graph: &Graph, scope: Scope<'_>, used: UsedIndex<NodeId>) -> Source {
     }
     let Op::Param(number, _) = op else { return Source::Here(at) };
     let number = *number as usize;
-    match scope {
-        Scope::Plan => Source::Here(at),
-        Scope::Composite => Source::Given(number),
-        Scope::Loop(spec) if number == 0 && spec.trips <= used.extent => Source::Made,
-        Scope::Loop(spec) if number <= spec.carries => Source::Here(at),
+    match owner {
+        None => Source::Here(at),
+        Some(BodyOwner::Composite(_)) => Source::Given(number),
+        Some(BodyOwner::Loop(spec)) if number == 0 && spec.trips <= used.extent => Source::Made,
+        Some(BodyOwner::Loop(spec)) if number <= spec.carries => Source::Here(at),
         // The iteration number is no operand.
-        Scope::Loop(_) => Source::Given(number - 1),
+        Some(BodyOwner::Loop(_)) => Source::Given(number - 1),
     }
 }
 
@@ -189,33 +243,24 @@ fn unmoved(graph: &Graph, mut id: NodeId) -> NodeId {
 struct CheckedBody {
     /// Its indices that are operands of its node.
     given: Vec<UsedIndex<usize>>,
-    /// The operation whose last result is the truth value, if there is one to give.
-    yielding: Option<Op>,
+    /// What has a body whose last result is the truth value, if there is one to give, and which that is.
+    yielding: Option<(BodyOwner, u32)>,
 }
 
 impl CheckedBody {
-    fn of(op: &Op, device: Device) -> CheckedBody {
-        let (scope, body) = if let Op::Loop(spec, _) = op {
-            (Scope::Loop(spec), &spec.body)
-        } else if let Op::Composite(composite, _) = op {
-            (Scope::Composite, &composite.body)
-        } else {
-            panic!("{} has no body", op.name())
-        };
-        // Of no iterations none looks anything up.
-        if matches!(scope, Scope::Loop(spec) if spec.trips == 0) {
+    fn of(owner: &BodyOwner, device: Device) -> CheckedBody {
+        if !owner.is_run() {
             return CheckedBody { given: Vec::new(), yielding: None };
         }
-        let Ok(collected) = collect(&body.results) else {
-            panic!("the nodes of a body are computed by nobody")
-        };
+        let body = owner.body();
+        let collected = collect_nodes_of_body(&body.results);
         let mut builder = GraphBuilder::extending(collected.graph().clone());
-        let checks = Checks::of(&mut builder, scope, device);
+        let checks = Checks::of(&mut builder, Some(owner), device);
         let yielding = checks.all(&mut builder).map(|all| {
             builder.graph.outputs.push(all);
             let body = Body { params: body.params.clone(), results: nodes(&builder.graph, &collected.nodes) };
             let last = body.results.len() as u32 - 1;
-            with_body(op, body, last)
+            (owner.with_body(body), last)
         });
         CheckedBody { given: checks.given, yielding }
     }
@@ -244,30 +289,6 @@ fn nodes(graph: &Graph, given: &[Arc<Node>]) -> Vec<Arc<Node>> {
         }));
     }
     graph.outputs.iter().map(|output| nodes[output.index()].clone()).collect()
-}
-
-/// A result of a loop or composite with another body.
-fn with_body(op: &Op, body: Body, result: u32) -> Op {
-    if let Op::Loop(spec, _) = op {
-        let LoopSpec { trips, carries, stacked, reverse, .. } = **spec;
-        Op::Loop(Arc::new(LoopSpec { body, trips, carries, stacked, reverse }), result)
-    } else if let Op::Composite(composite, _) = op {
-        let Composite { name, built_in, ref attributes, .. } = **composite;
-        Op::Composite(Arc::new(Composite { name, built_in, attributes: attributes.clone(), body }), result)
-    } else {
-        panic!("{} has no body", op.name())
-    }
-}
-
-/// Another operation with a body, as the result that one is.
-fn as_result_of(op: &Op, of: &Op) -> Op {
-    if let (Op::Loop(_, result), Op::Loop(spec, _)) = (of, op) {
-        Op::Loop(spec.clone(), *result)
-    } else if let (Op::Composite(_, result), Op::Composite(composite, _)) = (of, op) {
-        Op::Composite(composite.clone(), *result)
-    } else {
-        panic!("{} in place of {}", op.name(), of.name())
-    }
 }
 
 /// Whether two nodes are results of one loop or composite.

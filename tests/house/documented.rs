@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::rust_files;
 
 /// Operations without an example, by file of `src/tensor`; this list only shrinks.
 const WITHOUT: &[(&str, &[&str])] = &[
@@ -21,17 +23,6 @@ enum Block {
     Methods,
     /// In the rows given to a macro.
     Rows,
-}
-
-fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a readable folder") {
-        let path = entry.expect("a readable entry").path();
-        if path.is_dir() {
-            rust_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
 }
 
 /// The block that an unindented line opens.

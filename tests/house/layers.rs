@@ -1,7 +1,9 @@
 //! The layers import downwards only.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::rust_files;
 
 /// Modules of the crate of vector loops, lowest first. It cannot import anything of kiln.
 const SIMD_LAYERS: &[&[&str]] =
@@ -31,17 +33,6 @@ const LAYERS: &[&[&str]] = &[
 
 fn layer(layers: &[&[&str]], module: &str) -> Option<usize> {
     layers.iter().position(|layer| layer.contains(&module))
-}
-
-fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a readable folder") {
-        let path = entry.expect("a readable entry").path();
-        if path.is_dir() {
-            rust_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
 }
 
 /// The module a file of `source` belongs to: its first folder or its own name.

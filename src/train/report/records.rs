@@ -37,21 +37,15 @@ fn record(line: &str) -> Option<Record> {
     Some(Record { phase, epoch, step, seconds, scores })
 }
 
-/// A name without what ends a field, a line or the part.
+/// What ends a field, a line or the part, and what stands for it; first what begins all of these.
+const CODES: [(&str, &str); 5] = [("%", "%25"), ("\t", "%09"), ("\n", "%0A"), ("\r", "%0D"), ("<", "%3C")];
+
 fn encoded(name: &str) -> String {
-    name.replace('%', "%25")
-        .replace('\t', "%09")
-        .replace('\n', "%0A")
-        .replace('\r', "%0D")
-        .replace('<', "%3C")
+    CODES.iter().fold(name.to_string(), |text, (plain, code)| text.replace(plain, code))
 }
 
 fn decoded(name: &str) -> String {
-    name.replace("%3C", "<")
-        .replace("%0D", "\r")
-        .replace("%0A", "\n")
-        .replace("%09", "\t")
-        .replace("%25", "%")
+    CODES.iter().rev().fold(name.to_string(), |text, (plain, code)| text.replace(code, plain))
 }
 
 #[cfg(test)]
