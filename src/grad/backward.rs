@@ -9,7 +9,7 @@ use crate::grad::presence::{presences, present_or_zeros, sum_in};
 use crate::grad::pull_back::{Cotangent, Tape, pull_back_along};
 use crate::ir::Node;
 use crate::ir::collect::NodeMap;
-use crate::ir::history::{GradCell, GradPresence, GradReducer};
+use crate::ir::history::{GradCell, GradPresence, GradReducer, GradSum};
 use crate::ir::open::closed;
 use crate::ir::pending::{Pending, register, share_work};
 use crate::plan;
@@ -315,16 +315,16 @@ fn accumulate(span: Span, found: impl Iterator<Item = (Arc<GradCell>, Tensor)>) 
     let site = CallSite { name: OpName::GRADIENT, span };
     let mut left = together(site, found);
     while !left.is_empty() {
-        let held: Vec<Option<Arc<Node>>> = left.iter().map(|(cell, _)| cell.get()).collect();
+        let held: Vec<Option<GradSum>> = left.iter().map(|(cell, _)| cell.sum()).collect();
         let sums = sums(site, &left, &held)?;
         let presences = presences(span, &left, &held);
         let mut refused = Vec::new();
-        for (((cell, gradient), presence), (held, sum)) in
-            left.into_iter().zip(presences).zip(held.iter().zip(sums))
-        {
+        let new = sums.into_iter().zip(presences).map(|(node, presence)| GradSum { node, presence });
+        for ((cell, gradient), (held, new)) in left.into_iter().zip(held.iter().zip(new)) {
+            let presence = new.presence.as_ref();
             let registered =
-                presence.as_ref().map(|presence| Pending::Gradient(Arc::<GradPresence>::downgrade(presence)));
-            if !cell.replace_if(held.as_ref(), sum, presence) {
+                presence.map(|presence| Pending::Gradient(Arc::<GradPresence>::downgrade(presence)));
+            if !cell.replace_if(held.as_ref(), new) {
                 refused.push((cell, gradient));
             }
             register(registered);
@@ -361,26 +361,28 @@ fn together(
 fn sums(
     site: CallSite,
     cells: &[(Arc<GradCell>, Tensor)],
-    held: &[Option<Arc<Node>>],
+    held: &[Option<GradSum>],
 ) -> Result<Vec<Arc<Node>>> {
-    let held: Vec<Option<Tensor>> = held.iter().map(|node| node.clone().map(Tensor::from_node)).collect();
-    let presences: Vec<Option<Arc<GradPresence>>> = cells.iter().map(|(cell, _)| cell.presence()).collect();
-    let keys = cells.iter().zip(&held).zip(&presences).map(|(((_, new), held), presence)| {
-        let held = held.as_ref().map(|held| (held.dtype(), held.device()));
-        (new.dtype(), new.device(), held, presence.as_ref().map(Arc::as_ptr))
+    let keys = cells.iter().zip(held).map(|((_, new), held)| {
+        let held = held.as_ref().map(|GradSum { node, presence }| {
+            (node.ty().dtype, node.ty().device, presence.as_ref().map(Arc::as_ptr))
+        });
+        (new.dtype(), new.device(), held)
     });
     let mut sums: Vec<Option<Arc<Node>>> = vec![None; cells.len()];
     for members in alike(keys) {
         let new: Vec<Tensor> = members.iter().map(|&i| cells[i].1.clone()).collect();
-        let old: Vec<Tensor> = members.iter().filter_map(|&i| held[i].clone()).collect();
+        let old = members.iter().filter_map(|&i| held[i].as_ref());
+        let old: Vec<Tensor> = old.map(|held| Tensor::from_node(held.node.clone())).collect();
         let shapes = new.iter().map(Tensor::shape).collect();
         let pack = Pack::new(site, shapes, new[0].dtype(), new[0].device());
         let whole = pack.whole(&new)?;
-        let sum = if old.is_empty() {
-            whole
-        } else {
-            let old = present_or_zeros(site, presences[members[0]].as_deref(), pack.whole(&old)?);
-            site.add(&old, &whole)
+        let sum = match &held[members[0]] {
+            Some(held) => {
+                let old = present_or_zeros(site, held.presence.as_deref(), pack.whole(&old)?);
+                site.add(&old, &whole)
+            }
+            None => whole,
         };
         for (number, &i) in members.iter().enumerate() {
             sums[i] = Some(pack.part(&sum, number).node()?.clone());

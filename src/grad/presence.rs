@@ -9,8 +9,7 @@ use std::cell::LazyCell;
 use std::sync::Arc;
 
 use crate::base::{Device, OpName, Span};
-use crate::ir::Node;
-use crate::ir::history::{GradCell, GradPresence};
+use crate::ir::history::{GradCell, GradPresence, GradSum};
 use crate::ir::pending::Holder;
 use crate::plan::fallback::{looks_up, tells_late};
 use crate::tensor::Tensor;
@@ -18,8 +17,9 @@ use crate::tensor::compose::CallSite;
 
 /// The sum of the gradients in a cell: zeros where the device finds that there is none.
 pub(crate) fn sum_in(cell: &GradCell, span: Span) -> Option<Tensor> {
-    let sum = Tensor::from_node(cell.get()?);
-    Some(present_or_zeros(CallSite { name: OpName::GRADIENT, span }, cell.presence().as_deref(), sum))
+    let GradSum { node, presence } = cell.sum()?;
+    let site = CallSite { name: OpName::GRADIENT, span };
+    Some(present_or_zeros(site, presence.as_deref(), Tensor::from_node(node)))
 }
 
 /// A sum as it is in memory, or zeros.
@@ -35,13 +35,13 @@ pub(super) fn present_or_zeros(site: CallSite, presence: Option<&GradPresence>, 
 pub(super) fn presences(
     span: Span,
     cells: &[(Arc<GradCell>, Tensor)],
-    held: &[Option<Arc<Node>>],
+    held: &[Option<GradSum>],
 ) -> Vec<Option<Arc<GradPresence>>> {
     let nodes = || cells.iter().filter_map(|(_, new)| new.peek().cloned()).collect();
     let looks_up = LazyCell::new(|| looks_up(nodes()));
     let mut known: Vec<(Device, Option<Arc<GradPresence>>, Arc<GradPresence>)> = Vec::new();
-    let mut presence = |(cell, new): &(Arc<GradCell>, Tensor), held: &Option<Arc<Node>>| {
-        let (device, before) = (new.device(), held.as_ref().and_then(|_| cell.presence()));
+    let mut presence = |new: &Tensor, held: &Option<GradSum>| {
+        let (device, before) = (new.device(), held.as_ref().and_then(|held| held.presence.clone()));
         let is_sure = held.is_some() && before.is_none();
         if is_sure || !tells_late(device) || (before.is_none() && !*looks_up) {
             return None;
@@ -55,5 +55,5 @@ pub(super) fn presences(
         known.push((device, before, presence.clone()));
         Some(presence)
     };
-    cells.iter().zip(held).map(|(cell, held)| presence(cell, held)).collect()
+    cells.iter().zip(held).map(|((_, new), held)| presence(new, held)).collect()
 }

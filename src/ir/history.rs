@@ -98,6 +98,15 @@ impl VersionedCell for GradPresence {
     }
 }
 
+/// A sum of gradients as it is in memory.
+#[derive(Clone)]
+pub struct GradSum {
+    /// The sum: of no meaning where `presence` turns out false.
+    pub node: Arc<Node>,
+    /// Whether a gradient is in it, where only the device knows.
+    pub presence: Option<Arc<GradPresence>>,
+}
+
 /// Gradients in a sum that is not computed before it counts as long.
 const LONG: usize = 8;
 
@@ -106,42 +115,42 @@ impl GradCell {
     pub fn get(&self) -> Option<Arc<Node>> {
         self.lock().now().clone()
     }
+    /// The sum so far, with what says whether there is one.
+    pub fn sum(&self) -> Option<GradSum> {
+        let cell = self.lock();
+        let node = cell.now().clone()?;
+        Some(GradSum { node, presence: self.lock_presence().clone() })
+    }
     /// Replaces the sum by one that is there, or none.
     pub fn replace(&self, sum: Option<Arc<Node>>) {
-        *self.lock_presence() = None;
-        self.change(sum);
-    }
-    /// Replaces the sum by what is made of it.
-    pub fn change(&self, sum: Option<Arc<Node>>) {
-        let released = self.lock().put(sum);
+        let mut cell = self.lock();
+        let released = (self.lock_presence().take(), cell.put(sum));
+        drop(cell);
         drop(released);
     }
-    /// Whether a gradient is in the sum, where only the device knows.
-    pub fn presence(&self) -> Option<Arc<GradPresence>> {
-        self.lock_presence().clone()
+    /// Replaces the sum by what is made of it.
+    pub fn change(&self, sum: Arc<Node>) {
+        let released = self.lock().put(Some(sum));
+        drop(released);
     }
+    /// Changed under the lock of the sum only, so that the two are of one another.
     fn lock_presence(&self) -> MutexGuard<'_, Option<Arc<GradPresence>>> {
         self.presence.lock().unwrap_or_else(PoisonError::into_inner)
     }
     /// Replaces the sum if it is `held` still; says whether.
-    pub fn replace_if(
-        &self,
-        held: Option<&Arc<Node>>,
-        sum: Arc<Node>,
-        presence: Option<Arc<GradPresence>>,
-    ) -> bool {
+    pub fn replace_if(&self, held: Option<&GradSum>, new: GradSum) -> bool {
         let mut cell = self.lock();
-        if cell.now().as_ref().map(Arc::as_ptr) != held.map(Arc::as_ptr) {
+        if cell.now().as_ref().map(Arc::as_ptr) != held.map(|held| Arc::as_ptr(&held.node)) {
             return false;
         }
-        let added = if held.is_some_and(|held| held.value().is_none()) {
+        let added = if held.is_some_and(|held| held.node.value().is_none()) {
             self.added.load(Ordering::Relaxed)
         } else {
             0
         };
         self.added.store(added + 1, Ordering::Relaxed);
-        *self.lock_presence() = presence;
-        let released = cell.put(Some(sum));
+        let presence = std::mem::replace(&mut *self.lock_presence(), new.presence);
+        let released = (presence, cell.put(Some(new.node)));
         drop(cell);
         drop(released);
         true
@@ -178,7 +187,8 @@ impl VersionedCell for GradCell {
         &self.sum
     }
     fn companion(&self) -> Option<Arc<Node>> {
-        self.presence()?.held()
+        let presence = self.lock_presence().clone();
+        presence?.held()
     }
 }
 

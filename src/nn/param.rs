@@ -246,7 +246,7 @@ impl Param {
     /// # Errors
     /// As [`Param::set_grad`].
     pub(crate) fn change_grad(&self, gradient: &Tensor, span: Span) -> Result<()> {
-        self.cell.change(Some(self.own_gradient(gradient, span)?));
+        self.cell.change(self.own_gradient(gradient, span)?);
         register([Pending::Gradient(Arc::<GradCell>::downgrade(&self.cell))]);
         Ok(())
     }

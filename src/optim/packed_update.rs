@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::{Result, Span};
 use crate::ir::Node;
+use crate::ir::history::GradSum;
 use crate::ir::pending::Holder;
 use crate::optim::group::{Group, ParamSlot};
 use crate::optim::rule::{Rule, Update, UpdateInput};
@@ -41,11 +42,11 @@ impl<R: Rule> Group<R> {
     pub(super) fn packed_updates(&self, site: CallSite, skip: Option<&Tensor>) -> Result<Vec<PackedUpdate>> {
         let mut moving: Vec<MovingParam> = Vec::new();
         for (place, slot) in self.slots.iter().enumerate() {
-            if let Some(grad) = slot.param.grad_in_memory() {
+            if let Some(GradSum { node, presence }) = slot.param.cell().sum() {
                 let param = slot.param.get();
                 param.check()?;
-                let present =
-                    slot.param.cell().presence().and_then(|present| present.held()).map(Tensor::from_node);
+                let grad = Tensor::from_node(node);
+                let present = presence.and_then(|presence| presence.held()).map(Tensor::from_node);
                 moving.push(MovingParam { place, param, grad, present });
             }
         }
