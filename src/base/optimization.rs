@@ -22,6 +22,9 @@ pub enum Optimization {
     PlanReuse,
     /// Kernels whose points are too few for a GPU as several kernels.
     Split,
+    /// What WebGPU does not promise, 64-bit numbers among it, on wgpu: without, shaders are those of a page, and
+    /// there are no 64-bit floats.
+    OptionalFeatures,
     /// Convolutions by Winograd's transforms, on the CPU.
     Winograd,
     /// Convolutions as sums of shifted rows, on the CPU.
@@ -61,6 +64,7 @@ impl Optimization {
         ("donation", Optimization::Donation),
         ("plan-reuse", Optimization::PlanReuse),
         ("split", Optimization::Split),
+        ("optional-features", Optimization::OptionalFeatures),
         ("winograd", Optimization::Winograd),
         ("stencils", Optimization::Stencils),
         ("distance-products", Optimization::DistanceProducts),

@@ -19,7 +19,7 @@ pub enum Adapter {
 pub struct GpuTarget {
     /// The kind of adapter.
     pub adapter: Adapter,
-    /// Whether there are 64-bit integers.
+    /// Whether there are 64-bit integers; else those of WGSL are pairs of words.
     pub int64: bool,
     /// Whether there are 64-bit floats.
     pub float64: bool,

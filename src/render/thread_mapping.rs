@@ -292,16 +292,17 @@ pub(in crate::render) fn preferred_reduction_threads(
 /// Which inputs and outputs are accessed by vec4 accesses: where every access is to
 /// four neighbours from a multiple of four on.
 pub fn vec4(kernel: &Kernel, coarsening: &Coarsening, target: &GpuTarget) -> (Vec<bool>, Vec<bool>) {
-    let mut inputs = vec![
-        target.alignment >= 4 && coarsening.consecutive.iter().any(Option::is_some);
-        kernel.inputs.len()
-    ];
+    // Vectors have no vectors as elements.
+    let has = |dtype: DType| dtype != DType::I64 || target.int64;
+    let runs = target.alignment >= 4 && coarsening.consecutive.iter().any(Option::is_some);
+    let mut inputs: Vec<bool> = kernel.inputs.iter().map(|input| runs && has(input.dtype)).collect();
     for node in &kernel.exprs {
         if let Expr::Load(slot, access) = &node.expr {
             inputs[*slot as usize] &= loads_neighbours(access, coarsening, 4);
         }
     }
-    let outputs = kernel.stores.iter().map(|store| run_axis(&store.address, coarsening, 4).is_some());
+    let is_run = |address: &Affine| run_axis(address, coarsening, 4).is_some();
+    let outputs = kernel.stores.iter().map(|store| has(store.dtype) && is_run(&store.address));
     (inputs, outputs.collect())
 }
 

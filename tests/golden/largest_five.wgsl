@@ -68,7 +68,7 @@ fn put(at: i32, x: Entry) {
     network(at * 2 + 1, x.y);
 }
 fn store_place(line: i32, position: i32, place: u32) {
-    out0(element(line, position, count()), i64(place));
+    out0(element(line, position, count()), i64(i32(place)));
 }
 fn read_offsets() {
     offset0 = uniforms[1].x;

@@ -442,10 +442,10 @@ fn main(
         let v4_1 = subtract_f32(v0_1, v3_1);
         let v4_2 = subtract_f32(v0_2, v3_2);
         let v4_3 = subtract_f32(v0_3, v3_3);
-        if (s1b < 0 || rank_argmin_f32(v4_0) < s1a) { s1a = rank_argmin_f32(v4_0); s1b = i1_0; }
-        if (s1b < 0 || rank_argmin_f32(v4_1) < s1a) { s1a = rank_argmin_f32(v4_1); s1b = i1_1; }
-        if (s1b < 0 || rank_argmin_f32(v4_2) < s1a) { s1a = rank_argmin_f32(v4_2); s1b = i1_2; }
-        if (s1b < 0 || rank_argmin_f32(v4_3) < s1a) { s1a = rank_argmin_f32(v4_3); s1b = i1_3; }
+        if (s1b < 0 || (rank_argmin_f32(v4_0) < s1a)) { s1a = rank_argmin_f32(v4_0); s1b = i1_0; }
+        if (s1b < 0 || (rank_argmin_f32(v4_1) < s1a)) { s1a = rank_argmin_f32(v4_1); s1b = i1_1; }
+        if (s1b < 0 || (rank_argmin_f32(v4_2) < s1a)) { s1a = rank_argmin_f32(v4_2); s1b = i1_2; }
+        if (s1b < 0 || (rank_argmin_f32(v4_3) < s1a)) { s1a = rank_argmin_f32(v4_3); s1b = i1_3; }
     }
     let v5 = max(s1b, 0);
     let v6 = i64(v5);

@@ -47,10 +47,10 @@ impl Dataset for FirstDigits {
     fn batch(&self, indices: &[usize]) -> std::result::Result<(Tensor, Tensor), LoadError> {
         let Digits { images, labels } = &self.0;
         let pixels = indices.iter().flat_map(|&i| &images[PIXELS * i..PIXELS * (i + 1)]).copied().collect();
-        let digits = indices.iter().map(|&i| labels[i] as i32).collect();
+        let digits = indices.iter().map(|&i| labels[i]).collect();
         Ok((
             Tensor::from_vec::<f32>(pixels, [indices.len(), PIXELS], Device::cpu()),
-            Tensor::from_vec::<i32>(digits, [indices.len()], Device::cpu()),
+            Tensor::from_vec::<i64>(digits, [indices.len()], Device::cpu()),
         ))
     }
 }

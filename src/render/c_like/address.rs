@@ -65,7 +65,7 @@ impl Emitter<'_> {
             let index = if part.checked {
                 self.checked(part.index, elem, part.extent, open.as_deref())
             } else {
-                self.dialect.narrow(&wide)
+                self.dialect.narrow(&wide, self.kernel.exprs[part.index.index()].dtype)
             };
             address = format!("{address} + {index} * {}", self.dialect.position(part.stride));
         }
@@ -98,7 +98,7 @@ impl Emitter<'_> {
         let clamped = self.dialect.clamp(&given, of, extent);
         let line = self.dialect.define(&name, position, &clamped);
         self.out.line(line);
-        let changed = format!("{given} != {}", self.as_index(&name, of));
+        let changed = self.dialect.differ(of, &given, &self.as_index(&name, of));
         let condition = open.map_or(changed.clone(), |open| format!("{open} && {changed}"));
         self.out.open(format!("if ({condition})"));
         let report = self.dialect.report(&given, of, extent);

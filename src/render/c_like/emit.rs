@@ -334,7 +334,9 @@ impl<'k> Emitter<'k> {
         let mut sum = self.dialect.constant(DType::I64, affine.offset as u64);
         for &(axis, c) in &affine.terms {
             let step = self.dialect.constant(DType::I64, c as u64);
-            sum = format!("{sum} + {} * {step}", self.dialect.widen(&self.axis(axis, elem)));
+            let position = self.dialect.widen(&self.axis(axis, elem));
+            let product = self.dialect.alu(AluOp::Mul, DType::I64, &[position, step]);
+            sum = self.dialect.alu(AluOp::Add, DType::I64, &[sum, product]);
         }
         sum
     }

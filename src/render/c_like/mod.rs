@@ -66,10 +66,14 @@ pub trait Dialect {
     fn select(&self, condition: &str, yes: &str, no: &str) -> String;
     /// A position as `I64`.
     fn widen(&self, position: &str) -> String;
-    /// An integer known to be a position.
-    fn narrow(&self, wide: &str) -> String;
+    /// An index of type `of`, known to be one, as a position.
+    fn narrow(&self, index: &str, of: DType) -> String;
     /// An index of type `of` clamped to `0..extent`, as a position.
     fn clamp(&self, index: &str, of: DType, extent: usize) -> String;
+    /// Whether two indices of a type differ.
+    fn differ(&self, _of: DType, x: &str, y: &str) -> String {
+        format!("{x} != {y}")
+    }
     /// The lesser of two positions.
     fn lesser(&self, x: &str, y: &str) -> String {
         format!("min({x}, {y})")

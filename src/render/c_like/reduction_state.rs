@@ -139,6 +139,12 @@ impl MonoidEmitter<'_> {
         }
     }
 
+    /// Whether an element's rank comes before the best one's.
+    fn better(&self, rank: &str, best: &str) -> String {
+        let (low, high) = if self.monoid == Monoid::ArgMax { (best, rank) } else { (rank, best) };
+        self.alu(AluOp::Lt, self.rank(), low, high)
+    }
+
     fn alu(&self, op: AluOp, dtype: DType, a: &str, b: &str) -> String {
         self.dialect.alu(op, dtype, &[a.to_string(), b.to_string()])
     }
@@ -169,11 +175,9 @@ impl MonoidEmitter<'_> {
                 vec![assign(&state[0], self.alu(op, self.rank(), &state[0], &self.ranked(x)))]
             }
             Monoid::ArgMax | Monoid::ArgMin => {
-                let better = if self.monoid == Monoid::ArgMax { ">" } else { "<" };
                 let (best, at, rank) = (&state[0], &state[1], self.ranked(x));
-                vec![format!(
-                    "if ({at} < 0 || {rank} {better} {best}) {{ {best} = {rank}; {at} = {index}; }}"
-                )]
+                let better = self.better(&rank, best);
+                vec![format!("if ({at} < 0 || {better}) {{ {best} = {rank}; {at} = {index}; }}")]
             }
             Monoid::M2 => {
                 let one = self.dialect.constant(of, crate::base::Scalar::Float(1.0).to_bits(of));
@@ -245,10 +249,10 @@ impl MonoidEmitter<'_> {
                 vec![format!("{} = {};", state[0], self.alu(op, self.rank(), &state[0], &other[0]))]
             }
             Monoid::ArgMax | Monoid::ArgMin => {
-                let better = if self.monoid == Monoid::ArgMax { ">" } else { "<" };
                 let [best, at, rank, index] = [&state[0], &state[1], &other[0], &other[1]];
+                let (better, tie) = (self.better(rank, best), self.alu(AluOp::Eq, self.rank(), rank, best));
                 vec![format!(
-                    "if ({index} >= 0 && ({at} < 0 || {rank} {better} {best} || ({rank} == {best} && {index} < {at}))) {{ {best} = {rank}; {at} = {index}; }}"
+                    "if ({index} >= 0 && ({at} < 0 || {better} || ({tie} && {index} < {at}))) {{ {best} = {rank}; {at} = {index}; }}"
                 )]
             }
             Monoid::M2 => {

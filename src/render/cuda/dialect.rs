@@ -207,11 +207,11 @@ impl Dialect for Cuda {
     fn widen(&self, position: &str) -> String {
         format!("(i64)({position})")
     }
-    fn narrow(&self, wide: &str) -> String {
-        if self.wide { wide.into() } else { format!("(i32)({wide})") }
+    fn narrow(&self, index: &str, _of: DType) -> String {
+        if self.wide { index.into() } else { format!("(i32)({index})") }
     }
     fn clamp(&self, wide: &str, _of: DType, extent: usize) -> String {
-        self.narrow(&format!("clamped({wide}, {}ll)", extent.saturating_sub(1)))
+        self.narrow(&format!("clamped({wide}, {}ll)", extent.saturating_sub(1)), DType::I64)
     }
     fn lesser(&self, x: &str, y: &str) -> String {
         let ty = self.position_type();

@@ -161,7 +161,7 @@ fn look(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore, share
     let index = emitter.name(scatter.index, ElementIndex::default());
     // By one of the warps that look at it.
     report(emitter, dialect, scatter, &index, Some("owner == 0 && column == lane"));
-    let index = dialect.narrow(&index);
+    let index = dialect.narrow(&index, emitter.kernel.exprs[scatter.index.index()].dtype);
     emitter.out.open(format!("else if ({index} >= low && {index} < low + {width})"));
     emitter.out.line(format!("own[ahead] = {index};"));
     emitter.forget(mark);
@@ -193,7 +193,8 @@ fn update(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore, ind
     let value = emitter.name(scatter.value, elem);
     let stride = dialect.position(scatter.stride);
     let base = emitter.affine(&scatter.address, elem);
-    let at = format!("{base} + {} * {stride}", dialect.narrow(index));
+    let of = emitter.kernel.exprs[scatter.index.index()].dtype;
+    let at = format!("{base} + {} * {stride}", dialect.narrow(index, of));
     emitter.out.line(dialect.define("target", dialect.position_type(), &at));
     let merged = match scatter.mode.op() {
         None => value,

@@ -48,7 +48,7 @@ pub fn render(shader: &KernelShader<'_>, a: &FusedAttention) -> Result<Pass, Uns
     if iterations > target.max_iterations {
         return Err(Unsupported::Iterations { found: iterations, limit: target.max_iterations });
     }
-    let dialect = Wgsl { inputs: shader.inputs };
+    let dialect = Wgsl::new(shader.inputs, shader.target);
     let (functions, vec4_accesses) = functions(shader, a, v, &extents, &block, &dialect);
     let bindings = shader.bind(&vec4_accesses)?;
     let source = module(&ModuleParts {

@@ -10,13 +10,28 @@ use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::render::c_like::Dialect;
 use crate::render::shader::argument_uniform;
-use crate::render::wgsl::sized;
+use crate::render::target::GpuTarget;
+use crate::render::wgsl::{sized, words};
 
 /// WGSL, for a kernel with this many inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Wgsl {
     /// Inputs of the kernel.
     pub inputs: usize,
+    /// Whether it has 64-bit integers; else they are pairs of words.
+    pub int64: bool,
+}
+
+impl Wgsl {
+    /// For a kernel with this many inputs, on a device.
+    pub fn new(inputs: usize, target: &GpuTarget) -> Wgsl {
+        Wgsl { inputs, int64: target.int64 }
+    }
+
+    /// The suffix of the prelude's version for a type.
+    fn version(self, dtype: DType) -> &'static str {
+        if dtype == DType::I64 && !self.int64 { "words" } else { version(dtype) }
+    }
 }
 
 /// A uniform.
@@ -43,6 +58,7 @@ impl Dialect for Wgsl {
             DType::Bool => "bool",
             DType::U8 | DType::U32 => "u32",
             DType::I32 => "i32",
+            DType::I64 if !self.int64 => words::TYPE,
             DType::I64 => "i64",
             DType::F16 | DType::BF16 | DType::F32 => "f32",
             DType::F64 => "f64",
@@ -58,6 +74,7 @@ impl Dialect for Wgsl {
                 i32::MIN => "i32(-2147483648)".into(),
                 value => format!("i32({value})"),
             },
+            DType::I64 if !self.int64 => words::constant(value.as_i64()),
             DType::I64 => match value.as_i64() {
                 i64::MIN => "(-9223372036854775807li - 1li)".into(),
                 value if value < 0 => format!("({value}li)"),
@@ -81,6 +98,7 @@ impl Dialect for Wgsl {
             DType::U8 => format!("{low} & 0xffu"),
             DType::U32 => low,
             DType::I32 => format!("bitcast<i32>({low})"),
+            DType::I64 if !self.int64 => format!("Words({low}, {high})"),
             DType::I64 => format!("wide_i64({low}, {high})"),
             DType::F16 => format!("widen_f16({low})"),
             DType::BF16 => format!("widen_bf16({low})"),
@@ -93,12 +111,18 @@ impl Dialect for Wgsl {
         match dtype {
             DType::Bool => boolean(op, x),
             DType::U8 => byte(op, x),
+            DType::I64 if !self.int64 => words::alu(op, x),
             DType::I32 | DType::U32 | DType::I64 => integer(op, dtype, x),
             DType::F16 | DType::BF16 | DType::F32 | DType::F64 => float(op, dtype, x),
         }
     }
 
     fn cast(&self, from: DType, to: DType, x: &str) -> String {
+        match (from, to) {
+            (DType::I64, _) if !self.int64 => return words::to(to, x),
+            (_, DType::I64) if !self.int64 => return words::from(from, x),
+            (..) => {}
+        }
         match to {
             DType::Bool => truth(from, x),
             DType::U8 | DType::I32 | DType::U32 | DType::I64 => to_integer(from, to, x),
@@ -121,6 +145,10 @@ impl Dialect for Wgsl {
     }
 
     fn bitcast(&self, from: DType, to: DType, x: &str) -> String {
+        // Nothing else is as wide where these are words.
+        if from == to {
+            return x.into();
+        }
         // Through the bits as an unsigned integer of that width.
         let bits = match from {
             DType::Bool => format!("select(0u, 1u, {x})"),
@@ -146,18 +174,23 @@ impl Dialect for Wgsl {
         format!("select({no}, {yes}, {condition})")
     }
     fn widen(&self, position: &str) -> String {
-        format!("i64({position})")
+        self.cast(DType::I32, DType::I64, position)
     }
-    fn narrow(&self, wide: &str) -> String {
-        format!("i32({wide})")
+    fn narrow(&self, index: &str, of: DType) -> String {
+        self.cast(of, DType::I32, index)
     }
     fn clamp(&self, index: &str, of: DType, extent: usize) -> String {
         let last = extent.saturating_sub(1);
         if of == DType::I32 {
             format!("clamp({index}, 0, {})", sized::signed(last as i64))
-        } else {
+        } else if self.int64 {
             format!("i32(clamp({index}, 0li, {}))", sized::wide(last))
+        } else {
+            format!("position_words({index}, {})", sized::signed(last as i64))
         }
+    }
+    fn differ(&self, of: DType, x: &str, y: &str) -> String {
+        if of == DType::I64 && !self.int64 { format!("any({x} != {y})") } else { format!("{x} != {y}") }
     }
     fn position(&self, value: i64) -> String {
         sized::signed(value)
@@ -166,7 +199,7 @@ impl Dialect for Wgsl {
         format!("i32({})", sized::quotient(&format!("u32({position})"), by))
     }
     fn report(&self, index: &str, of: DType, extent: usize) -> String {
-        format!("report_{}({index}, {});", version(of), sized::unsigned(extent))
+        format!("report_{}({index}, {});", self.version(of), sized::unsigned(extent))
     }
     fn define(&self, name: &str, _ty: &str, value: &str) -> String {
         format!("let {name} = {value};")
@@ -209,7 +242,7 @@ impl Dialect for Wgsl {
         format!("out{output}({quad}, {});", values.join(", "))
     }
     fn call(&self, function: &str, dtype: DType, operands: &[&str]) -> String {
-        format!("{function}_{}({})", version(dtype), operands.join(", "))
+        format!("{function}_{}({})", self.version(dtype), operands.join(", "))
     }
     fn barrier(&self) -> String {
         "workgroupBarrier();".into()

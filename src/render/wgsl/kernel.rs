@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::base::DType;
+use crate::ir::AluOp;
 use crate::kernel::{Affine, AxisId, ExprId, Kernel, ScatterStore};
 use crate::render::c_like::emit::ElementIndex;
 use crate::render::c_like::{Dialect, Emitter, wide};
@@ -40,7 +41,7 @@ impl<'k> KernelShader<'k> {
     pub fn rows(&self) -> Result<Pass, Unsupported> {
         let (kernel, target) = (self.kernel(), self.target);
         if let Some(mapping) = thread_mapping::cached_rows(kernel, target) {
-            let dialect = Wgsl { inputs: self.inputs };
+            let dialect = Wgsl::new(self.inputs, self.target);
             let mut emitter = emitter(&dialect, kernel, &mapping);
             emitter.cache_registers = SOFTWARE_CACHE_REGISTERS;
             emitter.unrolls_cached_loops = true;
@@ -50,7 +51,7 @@ impl<'k> KernelShader<'k> {
             }
         }
         let mapping = thread_mapping::rows(kernel, target)?;
-        let dialect = Wgsl { inputs: self.inputs };
+        let dialect = Wgsl::new(self.inputs, self.target);
         let mut emitter = emitter(&dialect, kernel, &mapping);
         // Software drivers are kept from unrolling the loops.
         if target.adapter != Adapter::Software {
@@ -217,7 +218,7 @@ impl<'k> KernelShader<'k> {
             |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
         let (rows, columns) = (size(&c.m) / count[0], size(&c.n) / count[1]);
         let tiles = size(&c.batch) * rows * columns;
-        let dialect = Wgsl { inputs: self.inputs };
+        let dialect = Wgsl::new(self.inputs, self.target);
         let mut emitter = emitter(&dialect, kernel, &mapping);
         emitter.out.line(format!(
             "let tile = i32((group.y * groups.x + group.x) * {}u + local);",
@@ -243,7 +244,7 @@ impl<'k> KernelShader<'k> {
     /// What the device lacks.
     pub fn scatter(&self, scatter: &ScatterStore) -> Result<Pass, Unsupported> {
         let (kernel, target) = (self.kernel(), self.target);
-        let dialect = Wgsl { inputs: self.inputs };
+        let dialect = Wgsl::new(self.inputs, self.target);
         let mut mapping = thread_mapping::rows(kernel, target)?;
         mapping.coarsening = crate::render::c_like::Coarsening::single(kernel);
         mapping.vec4 = (vec![false; kernel.inputs.len()], Vec::new());
@@ -356,9 +357,15 @@ fn product(emitter: &mut Emitter<'_>, c: &crate::kernel::Contraction) {
         for (i, j) in pairs(count) {
             let elem: ElementIndex = [i, j, k];
             let (a, b) = (emitter.name(c.a, elem), emitter.name(c.b, elem));
-            // The order of rounding is free here, so nothing hides the sum
-            // from the compiler, which may fuse it with the product.
-            emitter.out.line(format!("{0} = {0} + {a} * {b};", sum(i, j)));
+            let value = if c.dtype == DType::I64 {
+                let product = dialect.alu(AluOp::Mul, c.dtype, &[a, b]);
+                dialect.alu(AluOp::Add, c.dtype, &[sum(i, j), product])
+            } else {
+                // The order of rounding is free here, so nothing hides the sum
+                // from the compiler, which may fuse it with the product.
+                format!("{} + {a} * {b}", sum(i, j))
+            };
+            emitter.out.line(format!("{} = {value};", sum(i, j)));
         }
     }
     emitter.forget(mark);
@@ -400,7 +407,7 @@ fn update(emitter: &mut Emitter<'_>, scatter: &ScatterStore) {
     // position wrongly.
     let of = emitter.kernel.exprs[scatter.index.index()].dtype;
     emitter.out.line(format!("let inside = {};", dialect.clamp(&index, of, scatter.extent)));
-    emitter.out.open(format!("if ({index} != {})", emitter.as_index("inside", of)));
+    emitter.out.open(format!("if ({})", dialect.differ(of, &index, &emitter.as_index("inside", of))));
     if scatter.checked {
         emitter.out.line(dialect.report(&index, of, scatter.extent));
     }

@@ -11,9 +11,10 @@ use std::fmt::Write;
 
 use crate::base::DType;
 use crate::kernel::{Expr, Kernel};
+use crate::render::c_like::Dialect;
 use crate::render::shader::{BufferBinding, INPUT_OFFSETS, PassBuffer, Unsupported};
 use crate::render::target::{Adapter, GpuTarget};
-use crate::render::wgsl::dialect::word;
+use crate::render::wgsl::dialect::{Wgsl, word};
 
 /// Bytes by which a binding may start before the kernel's element 0.
 const SLACK: u64 = 256;
@@ -59,6 +60,7 @@ pub struct BindingDeclarations {
     window: u64,
     /// Whether inputs are read-only.
     separate_buffers: bool,
+    dialect: Wgsl,
     /// Whether four 32-bit elements are accessed as two 64-bit words: software
     /// drivers go through the words of an access one by one.
     long_words: bool,
@@ -76,6 +78,7 @@ impl BindingDeclarations {
             prologue: String::new(),
             window,
             separate_buffers: target.separate_buffers,
+            dialect: Wgsl::new(0, target),
             long_words,
         }
     }
@@ -125,6 +128,17 @@ impl BindingDeclarations {
         }
     }
 
+    /// The type of a word of memory, and elements in it.
+    fn storage(&self, dtype: DType) -> (&'static str, u64) {
+        match dtype {
+            DType::Bool | DType::U8 => ("u32", 4),
+            DType::F16 | DType::BF16 => ("u32", 2),
+            DType::I32 | DType::U32 | DType::F32 | DType::I64 | DType::F64 => {
+                (self.dialect.register(dtype), 1)
+            }
+        }
+    }
+
     /// What is added to an element's number, or a group's: inputs may start anywhere.
     fn start(&mut self, view: &BufferView) -> String {
         let slot = match view.memory {
@@ -147,10 +161,10 @@ impl BindingDeclarations {
     }
 
     fn read(&mut self, view: &BufferView) {
-        let (element, per_word) = storage(view.dtype);
+        let (element, per_word) = self.storage(view.dtype);
         let (names, window) = self.bind(view, element, 4.max(view.dtype.size() as u64));
         let offset = self.start(view);
-        let ty = register(view.dtype);
+        let ty = self.dialect.register(view.dtype);
         let body = pieces(&names, "e", window, per_word, &|place| {
             format!("return {};", unpack(view.dtype, place, "e"))
         });
@@ -162,7 +176,7 @@ impl BindingDeclarations {
     }
 
     fn read_four(&mut self, view: &BufferView) {
-        let ty = register(view.dtype);
+        let ty = self.dialect.register(view.dtype);
         let dtype = view.dtype;
         let (element, bytes) = match dtype {
             DType::Bool | DType::U8 => ("u32".to_string(), 4),
@@ -218,7 +232,7 @@ impl BindingDeclarations {
 
     /// Eight elements as four 64-bit words, in and out of two vectors.
     fn read_eight(&mut self, view: &BufferView) {
-        let ty = register(view.dtype);
+        let ty = self.dialect.register(view.dtype);
         let (names, window) = self.bind(view, "vec4<u64>", 32);
         let structure = format!("struct Vec8_{ty} {{ low: vec4<{ty}>, high: vec4<{ty}> }}\n");
         if !self.text.contains(&structure) {
@@ -238,7 +252,7 @@ impl BindingDeclarations {
     }
 
     fn write_eight(&mut self, view: &BufferView) {
-        let ty = register(view.dtype);
+        let ty = self.dialect.register(view.dtype);
         let (names, window) = self.bind(view, "vec4<u64>", 32);
         let half = |x: &str| format!("long_words(bitcast<vec4<u32>>({x}))");
         let value = format!("vec4<u64>({}, {})", half("low"), half("high"));
@@ -251,11 +265,11 @@ impl BindingDeclarations {
     }
 
     fn write(&mut self, view: &BufferView, update: bool) {
-        let (element, per_word) = storage(view.dtype);
+        let (element, per_word) = self.storage(view.dtype);
         let packed = per_word > 1;
         let element = if packed { "atomic<u32>" } else { element };
         let (names, window) = self.bind(view, element, 4.max(view.dtype.size() as u64));
-        let (name, ty) = (&view.name, register(view.dtype));
+        let (name, ty) = (&view.name, self.dialect.register(view.dtype));
         let put = |place: &str| {
             if !packed {
                 return format!("{place} = x;");
@@ -279,7 +293,7 @@ impl BindingDeclarations {
     }
 
     fn write_four(&mut self, view: &BufferView) {
-        let ty = register(view.dtype);
+        let ty = self.dialect.register(view.dtype);
         let dtype = view.dtype;
         let (element, bytes) = match dtype {
             DType::Bool | DType::U8 => ("u32".to_string(), 4),
@@ -354,24 +368,6 @@ fn pieces_value(names: &[String], e: &str, window: u64) -> String {
         value = format!("select({value}, {name}[select(0u, {e} - {base}u, {own})], {own})");
     }
     value
-}
-
-/// The type of a word of memory, and elements in it.
-fn storage(dtype: DType) -> (&'static str, u64) {
-    match dtype {
-        DType::Bool | DType::U8 => ("u32", 4),
-        DType::F16 | DType::BF16 => ("u32", 2),
-        DType::I32 => ("i32", 1),
-        DType::U32 => ("u32", 1),
-        DType::F32 => ("f32", 1),
-        DType::I64 => ("i64", 1),
-        DType::F64 => ("f64", 1),
-    }
-}
-
-fn register(dtype: DType) -> &'static str {
-    use crate::render::c_like::Dialect;
-    super::dialect::Wgsl { inputs: 0 }.register(dtype)
 }
 
 /// The mask of an element's bits and their place in its word.

@@ -10,6 +10,7 @@
 //! - [`mod@scan`]: scans along long rows, and
 //! - [`mod@sort`]: sorting permutations, by templates too.
 //! - [`thresholds`]: tuning numbers of the templates.
+//! - [`words`]: 64-bit integers where shaders have none.
 //! - [`sized`]: numbers that stem from sizes, and texts that serve several.
 
 pub mod attention;
@@ -23,6 +24,7 @@ pub mod scan;
 pub mod sized;
 pub mod sort;
 pub mod thresholds;
+pub mod words;
 
 use crate::base::DType;
 use crate::kernel::{Expr, ExprId, Kernel, Workload};
@@ -117,11 +119,10 @@ fn roots(kernel: &Kernel) -> Vec<ExprId> {
 /// # Errors
 /// Which feature it lacks.
 pub fn check_type(dtype: DType, target: &GpuTarget) -> Result<(), Unsupported> {
-    let lacking = match dtype {
-        DType::I64 if !target.int64 => Some(("SHADER_INT64", DType::I32)),
+    let feature = match dtype {
+        DType::F64 if !target.float64 => "SHADER_F64",
         // Its bits are 64-bit integers.
-        DType::F64 if !target.float64 => Some(("SHADER_F64", DType::F32)),
-        DType::F64 if !target.int64 => Some(("SHADER_INT64", DType::F32)),
+        DType::F64 if !target.int64 => "SHADER_INT64",
         DType::Bool
         | DType::U8
         | DType::I32
@@ -130,12 +131,9 @@ pub fn check_type(dtype: DType, target: &GpuTarget) -> Result<(), Unsupported> {
         | DType::F16
         | DType::BF16
         | DType::F32
-        | DType::F64 => None,
+        | DType::F64 => return Ok(()),
     };
-    match lacking {
-        Some((feature, instead)) => Err(Unsupported::Type { dtype, feature, instead }),
-        None => Ok(()),
-    }
+    Err(Unsupported::Type { dtype, feature, instead: DType::F32 })
 }
 
 /// What a shader is made of.
@@ -179,11 +177,13 @@ fn module(parts: &ModuleParts<'_>) -> String {
         Main::Template(text) => format!("fn read_offsets() {{\n{prologue}}}\n{text}"),
     };
     let own = format!("{}{}{main}", parts.bindings.text, parts.declarations);
+    let prelude = prelude::needed(&own, parts.adapter);
+    let pairs = [&own, &prelude].iter().any(|text| text.contains(words::TYPE));
     format!(
-        "// {}\n@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, {}>;\n{}{own}",
+        "// {}\n@group(0) @binding(0) var<uniform> uniforms: array<vec4<u32>, {}>;\n{}{prelude}{own}",
         parts.title.replace('\n', " "),
         sized::blocks(blocks, parts.sizes_in_words),
-        prelude::needed(&own, parts.adapter)
+        if pairs { words::DECLARATION } else { "" },
     )
 }
 

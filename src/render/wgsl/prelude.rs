@@ -1,5 +1,5 @@
-//! The functions that kernels call: those of `prelude.wgsl`, `prelude64.wgsl` and
-//! `prelude64_trigonometry.wgsl` that a text needs, with GPUs' own in `prelude_gpu.wgsl`.
+//! The functions that kernels call: those of `prelude.wgsl`, `prelude64.wgsl`, `prelude64_trigonometry.wgsl`
+//! and `prelude_words.wgsl` that a text needs, with GPUs' own in `prelude_gpu.wgsl`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -10,10 +10,11 @@ use crate::render::target::Adapter;
 type PreludeFunctions = Vec<(&'static str, &'static str)>;
 
 /// The texts with the functions of all adapters.
-const TEXTS: [&str; 3] = [
+const TEXTS: [&str; 4] = [
     include_str!("prelude.wgsl"),
     include_str!("prelude64.wgsl"),
     include_str!("prelude64_trigonometry.wgsl"),
+    include_str!("prelude_words.wgsl"),
 ];
 
 /// What software drivers get.

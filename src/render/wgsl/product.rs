@@ -55,7 +55,7 @@ pub fn render(
         Hook::new(kernel, &values, [columns, columns], target),
     ];
     let vec4_accesses = Hook::vec4_accesses(&hooks.iter().collect::<Vec<_>>());
-    let dialect = Wgsl { inputs: shader.inputs };
+    let dialect = Wgsl::new(shader.inputs, shader.target);
     let context = HookContext { dialect: &dialect, batch: &c.batch, vec4_accesses: &vec4_accesses };
     let header = header(&dialect, c.dtype, &extents, tile, target);
     let declarations = header + &functions(&hooks, c, rows, tile.step(target), &context);

@@ -33,7 +33,7 @@ pub fn render(shader: &KernelShader<'_>, shared: &WorkgroupScan) -> Result<Pass,
         Hook::new(&shared.with_result(kernel), &values, [side, side], target),
     ];
     let vec4_accesses = Hook::vec4_accesses(&hooks.iter().collect::<Vec<_>>());
-    let dialect = Wgsl { inputs: shader.inputs };
+    let dialect = Wgsl::new(shader.inputs, shader.target);
     let context = HookContext { dialect: &dialect, batch: &points, vec4_accesses: &vec4_accesses };
     let monoid = MonoidEmitter { dialect: &dialect, monoid, dtype: kernel.exprs[x.index()].dtype };
     let declarations = [

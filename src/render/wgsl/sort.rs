@@ -9,9 +9,10 @@ use std::fmt::Write;
 
 use crate::base::DType;
 use crate::kernel::Sort;
+use crate::render::c_like::Dialect;
 use crate::render::shader::{DISPATCH_START, Pass, PassBuffer, Shader, Unsupported, uniform_words};
 use crate::render::target::{Adapter, GpuTarget};
-use crate::render::wgsl::dialect::word;
+use crate::render::wgsl::dialect::{Wgsl, word};
 use crate::render::wgsl::memory::{AccessMode, BindingDeclarations, BufferView};
 use crate::render::wgsl::sized::signed;
 use crate::render::wgsl::thresholds;
@@ -71,7 +72,6 @@ impl WgslSortSizes {
 /// What the device lacks.
 pub fn render(sort: &Sort, target: &GpuTarget) -> Result<Shader, Unsupported> {
     check_type(sort.dtype, target)?;
-    check_type(DType::I64, target)?;
     let sizes = WgslSortSizes::of(sort, target);
     let words = sizes.total() * sizes.words;
     if words > i32::MAX as usize {
@@ -88,7 +88,7 @@ pub fn render(sort: &Sort, target: &GpuTarget) -> Result<Shader, Unsupported> {
         arguments: 0,
         bindings: &bindings,
         sizes_in_words: false,
-        declarations: header(sort, &sizes),
+        declarations: header(sort, &sizes, target),
         main: Main::Template(hook::template(TEMPLATE)),
     });
     let launches = sizes.launches();
@@ -122,7 +122,7 @@ fn bind(sort: &Sort, sizes: &WgslSortSizes, target: &GpuTarget) -> BindingDeclar
 }
 
 /// What stands before the template.
-fn header(sort: &Sort, sizes: &WgslSortSizes) -> String {
+fn header(sort: &Sort, sizes: &WgslSortSizes, target: &GpuTarget) -> String {
     let WgslSortSizes { length, inner, block, words, .. } = *sizes;
     let mut text = format!(
         "const BLOCK = {block};\nconst BLOCK_RUNS = {};\nalias Entry = vec{words}<u32>;\nconst PLACE = {};\n",
@@ -163,24 +163,30 @@ fn header(sort: &Sort, sizes: &WgslSortSizes) -> String {
          fn take(at: i32) -> Entry {{\n    return Entry({});\n}}\n\
          fn put(at: i32, x: Entry) {{\n{put}}}\n\
          fn store_place(line: i32, position: i32, place: u32) {{\n    \
-         out0(element(line, position, count()), i64(place));\n}}\n",
-        key(sort),
-        taken.join(", ")
+         out0(element(line, position, count()), {});\n}}\n",
+        key(sort, target),
+        taken.join(", "),
+        Wgsl::new(1, target).widen("i32(place)")
     );
     text
 }
 
 /// The statements that give the key of the element `x`, with its place.
-fn key(sort: &Sort) -> String {
+fn key(sort: &Sort, target: &GpuTarget) -> String {
     let bits = match sort.dtype {
         DType::Bool => "select(0u, 1u, x)",
         DType::U8 | DType::U32 => "x",
         DType::I32 => "bitcast<u32>(x) ^ 0x80000000u",
         DType::F16 | DType::BF16 | DType::F32 => "bitcast<u32>(rank_argmax_f32(x)) ^ 0x80000000u",
+        DType::I64 if !target.int64 => "x ^ Words(0u, 0x80000000u)",
         DType::I64 => "bitcast<u64>(x) ^ 0x8000000000000000lu",
         DType::F64 => "bitcast<u64>(rank_argmax_f64(x)) ^ 0x8000000000000000lu",
     };
     let flip = if sort.descending { "~" } else { "" };
-    let words = if sort.dtype.size() == 8 { "u32(key >> 32u), u32(key & 0xfffffffflu)" } else { "key" };
+    let words = match sort.dtype.size() {
+        8 if !target.int64 => "key.y, key.x",
+        8 => "u32(key >> 32u), u32(key & 0xfffffffflu)",
+        _ => "key",
+    };
     format!("    let key = {flip}({bits});\n    return Entry({words}, u32(position));\n")
 }

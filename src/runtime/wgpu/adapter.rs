@@ -17,7 +17,7 @@ pub const WANTED: wgpu::Features = wgpu::Features::SHADER_INT64
     .union(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
 
 /// Those used in a page. Subgroups would have to be enabled in the text of every shader.
-const WANTED_IN_PAGES: wgpu::Features = wgpu::Features::empty();
+pub const WANTED_IN_PAGES: wgpu::Features = wgpu::Features::empty();
 
 /// Features that products by the matrices of subgroups take, all of them.
 const MATRICES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::system::THREADS_WAIT;
-use crate::base::{Device, Error, Result};
+use crate::base::{Device, Error, Optimization, Result};
 use crate::render::{Adapter, GpuTarget};
 use crate::runtime::wgpu::adapter::{self, Opened};
 use crate::runtime::wgpu::memory::DeviceBlocks;
@@ -79,7 +79,8 @@ impl WgpuGpu {
     /// # Errors
     /// No such adapter, or its driver refuses.
     pub fn open(name: Device) -> Result<Arc<WgpuGpu>> {
-        WgpuGpu::open_with(name, adapter::WANTED)
+        let all = Optimization::OptionalFeatures.is_on();
+        WgpuGpu::open_with(name, if all { adapter::WANTED } else { adapter::WANTED_IN_PAGES })
     }
 
     /// Opens the adapter of that number with those of these features that it has.

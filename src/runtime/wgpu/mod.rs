@@ -90,12 +90,9 @@ impl WgpuBackend {
     pub fn of(gpu: Arc<WgpuGpu>) -> WgpuBackend {
         // Room for the report of bad indices and the outputs' own pieces.
         let max_bindings = gpu.target.max_buffers.saturating_sub(1).max(4);
-        let missing: &'static [DType] = match (gpu.target.int64, gpu.target.float64) {
-            (true, true) => &[],
-            (true, false) => &[DType::F64],
-            // The bits of 64-bit floats are 64-bit integers.
-            (false, _) => &[DType::I64, DType::F64],
-        };
+        // The bits of 64-bit floats are 64-bit integers.
+        let has_doubles = gpu.target.int64 && gpu.target.float64;
+        let missing: &'static [DType] = if has_doubles { &[] } else { &[DType::F64] };
         // How many compute units a GPU has, wgpu does not say.
         let (workers, row_bytes) = match gpu.target.adapter {
             Adapter::Software => (std::thread::available_parallelism().map_or(1, usize::from), 128 << 10),
