@@ -36,7 +36,7 @@ fn exp_f32(x: f32) -> f32 {
     return select(value, x, nan_f32(x));
 }
 fn with_sign_f32(x: f32, sign: f32) -> f32 {
-    return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(sign) & 0x80000000u));
+    return bitcast<f32>(bitcast<u32>(x) ^ (bitcast<u32>(sign) & 0x80000000u));
 }
 fn erf_f32(x: f32) -> f32 {
     let a = magnitude_f32(x);

@@ -21,7 +21,7 @@ fn rest_expm1_f32(c: f32, n: f32) -> f32 {
     return p * (r * r) + r;
 }
 fn with_sign_f32(x: f32, sign: f32) -> f32 {
-    return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(sign) & 0x80000000u));
+    return bitcast<f32>(bitcast<u32>(x) ^ (bitcast<u32>(sign) & 0x80000000u));
 }
 fn tanh_f32(x: f32) -> f32 {
     let c = 2.0 * min(magnitude_f32(x), 10.0);

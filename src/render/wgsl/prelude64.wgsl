@@ -333,9 +333,9 @@ fn log2_f64(x: f64) -> f64 {
     return log_edges_f64(x, e + log_series_f64(significand_f64(x)) * 1.4426950408889634lf);
 }
 
+// A number that is not negative, with the sign of another.
 fn with_sign_f64(x: f64, sign: f64) -> f64 {
-    let own = bitcast<u64>(x) & 0x7ffffffffffffffflu;
-    return bitcast<f64>(own | (bitcast<u64>(sign) & 0x8000000000000000lu));
+    return bitcast<f64>(bitcast<u64>(x) ^ (bitcast<u64>(sign) & 0x8000000000000000lu));
 }
 
 // Below 0.3 by the quotient of e^2x - 1's series, above through e^2x.
