@@ -217,7 +217,11 @@ impl Tensor {
         let weight: &Tensor = &site.autocast(weight);
         finish(channel_weights(site, this, weight).map(|weight| {
             let operands = [this.into_operand(), weight.into_operand()];
-            formula(site, operands, |[x, w]| x.choose(&x.gt(0.0), &x, &x * w))
+            formula(site, operands, |[x, w]| {
+                let positive = x.gt(0.0);
+                // Where the element is positive, 0 keeps an infinite weight out of its gradient.
+                x.choose(&positive, &x, x.choose(&positive, 0.0, &x) * w)
+            })
         }))
     }
 
@@ -361,8 +365,13 @@ impl Term {
     }
 
     fn gelu_tanh(&self) -> Term {
-        let cubic = self + self * self * self * 0.044_715;
-        (self * 0.5) * ((cubic * (2.0 / PI).sqrt()).tanh() + 1.0)
+        let gate = |x: &Term| ((x + x * x * x * 0.044_715) * (2.0 / PI).sqrt()).tanh();
+        ((self * 0.5) * (gate(self) + 1.0)).with_slope(self, move |x, _| {
+            // The gate is flat long before its cube overflows.
+            let x = x.max(-30.0).min(30.0);
+            let (t, inner) = (gate(&x), (&x * &x * (3.0 * 0.044_715) + 1.0) * (2.0 / PI).sqrt());
+            ((&t + 1.0) + &x * (1.0 - &t * &t) * inner) * 0.5
+        })
     }
 
     /// With `e = exp(x)`, `tanh(log(1 + e))` is `e (e + 2) / (e (e + 2) + 2)`.

@@ -189,10 +189,9 @@ fn log_sum_exp<const N: usize>(site: CallSite, terms: [&Tensor; N]) -> Tensor {
     let result = site.add(site.unary(AluOp::Log, &sum), &base);
     // Each term's share of the sum; nothing where all are minus infinity.
     with_rule(result, &terms, move |terms, y, g| {
-        let empty = site.eq(y, f64::NEG_INFINITY);
-        let share = |term: &Tensor| site.mul(g, site.unary(AluOp::Exp, &site.sub(term, y)));
-        let none = site.scalar(0.0, y.dtype(), y.device());
-        terms.iter().map(|term| Some(site.select(&empty, &none, share(term), y.dtype()))).collect()
+        let sum = site.select(&site.eq(y, f64::NEG_INFINITY), 0.0, y, y.dtype());
+        let share = |term: &Tensor| site.mul(g, site.unary(AluOp::Exp, &site.sub(term, &sum)));
+        terms.iter().map(|term| Some(share(term))).collect()
     })
 }
 

@@ -188,7 +188,9 @@ pub(crate) fn magnitude(site: CallSite, x: &Tensor, p: f64, axes: &[usize]) -> R
     } else if p == 0.0 {
         let zero = site.alu(AluOp::Eq, &[&wide, &site.constant_like(0, &wide)]);
         let nonzero = site.alu(AluOp::Not, &[&zero]);
-        total(site, &site.cast(&nonzero, wide.dtype()), axes)
+        let count = total(site, &site.cast(&nonzero, wide.dtype()), axes);
+        // A step function: its slope is 0 everywhere.
+        with_rule(count, &[&wide], |_, _, _| vec![None])
     } else if p == 1.0 {
         total(site, &size(&wide), axes)
     } else if p == 2.0 {

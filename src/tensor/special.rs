@@ -128,7 +128,7 @@ impl Term {
         // The 0 keeps the untaken branch, and its gradient, finite.
         let left = self.choose(&negative, self, 0.0).abs().min(30.0).exp_of_square(false);
         let value = self.choose(&negative, &left + left.clone() - &right, &right);
-        value.with_slope(self, |x, y| (x + x) * y - FRAC_2_SQRT_PI)
+        value.with_slope(self, erfcx_slope)
     }
 
     fn log_ndtr(&self) -> Term {
@@ -158,6 +158,18 @@ impl Term {
         let entropy = 0.0 - &x * x.log();
         self.choose(&self.lt(0.0), f64::NEG_INFINITY, entropy).with_slope(self, |x, _| -1.0 - &x.log())
     }
+}
+
+/// The slope of `erfcx`: `2 x erfcx(x) - 2 / sqrt(pi)`. Far out these cancel, and what is left is an asymptotic
+/// series in `z = 1 / (2 x^2)`.
+fn erfcx_slope(x: &Term, y: &Term) -> Term {
+    let far = x.gt(10.0);
+    let near = x.choose(&far, 0.0, x);
+    let z = x.choose(&far, x, 10.0).recip();
+    let z = &z * &z * 0.5;
+    let series = (1..12).rev().fold(x.number(1.0), |rest, n| 1.0 - &z * rest * f64::from(2 * n + 1));
+    let slope = x.choose(&far, -(z * series), (&near + &near) * y * (0.5 * PI.sqrt()) - 1.0);
+    slope * FRAC_2_SQRT_PI
 }
 
 /// `erfinv(x)`, given `rest = 1 - |x|` too, which carries the precision near

@@ -66,6 +66,8 @@ const SLOPES: &[Slopes] = &[
     ("i1", |x| x.i1(), &[0.0, 1e-40], &[0.5, 0.5]),
     ("sinc", |x| x.sinc(), &[0.0, 1e-4, 1e-45, 1.0], &[0.0, -3.2898681e-4, 0.0, -1.0]),
     ("erfcx", |x| x.erfcx(), &[0.0, -5.0], &[-1.128_379_2, -1.4400979e12]),
+    ("erfcx", |x| x.erfcx(), &[10.5, 1e3, 1e30, INF], &[-5.049_272_4e-3, -5.641_887e-7, 0.0, 0.0]),
+    ("gelu_tanh", |x| x.gelu_tanh(), &[-1e13, 0.0, 1e13], &[0.0, 0.5, 1.0]),
     ("erfinv", |x| x.erfinv(), &[0.0, 1.0, -1.0], &[0.886_226_9, INF, INF]),
     ("logit", |x| x.logit(), &[0.5, 0.0, 1.0], &[4.0, INF, INF]),
     ("ndtri", |x| x.ndtri(), &[0.5, 0.0, 1.0], &[2.506_628_3, INF, INF]),
@@ -126,7 +128,7 @@ fn both_slopes(f: fn(&Tensor, &Tensor) -> Tensor, a: f64, b: f64, device: Device
 
 #[test]
 fn slopes_of_two_operands_are_pytorchs_at_the_edges() {
-    let cases: [(&str, fn(&Tensor, &Tensor) -> Tensor, f64, f64, [f64; 2]); 10] = [
+    let cases: [(&str, fn(&Tensor, &Tensor) -> Tensor, f64, f64, [f64; 2]); 14] = [
         ("atan2", |a, b| a.atan2(b), 0.0, 0.0, [0.0, 0.0]),
         ("atan2", |a, b| a.atan2(b), 1e30, 1e30, [5e-31, -5e-31]),
         ("atan2", |a, b| a.atan2(b), INF, 1.0, [0.0, 0.0]),
@@ -137,6 +139,10 @@ fn slopes_of_two_operands_are_pytorchs_at_the_edges() {
         ("xlog1py", |a, b| a.xlog1py(b), 0.0, INF, [INF, 0.0]),
         ("logaddexp", |a, b| a.logaddexp(b), 500.0, -500.0, [1.0, 0.0]),
         ("floor_divide", |a, b| a.floor_divide(b), 7.0, 2.0, [0.0, 0.0]),
+        ("pow", |a, b| a.pow(b), 0.5, INF, [0.0, 0.0]),
+        ("pow", |a, b| a.pow(b), 2.0, -INF, [0.0, 0.0]),
+        ("pow", |a, b| a.pow(b), INF, -1.0, [0.0, 0.0]),
+        ("prelu", |a, b| a.prelu(b), 2.0, INF, [1.0, 0.0]),
     ];
     for device in devices() {
         for (name, function, a, b, expected) in cases {
@@ -187,79 +193,13 @@ fn values_are_right_where_formulas_round_or_overflow() {
     }
 }
 
-/// Points of `f64` where a function is smooth.
-type Smooth = (&'static str, fn(&Tensor) -> Tensor, std::ops::Range<f64>);
-
-const SMOOTH: &[Smooth] = &[
-    ("sigmoid", |x| x.sigmoid(), -30.0..30.0),
-    ("silu", |x| x.silu(), -30.0..30.0),
-    ("gelu", |x| x.gelu(), -5.0..5.0),
-    ("gelu_tanh", |x| x.gelu_tanh(), -5.0..5.0),
-    ("mish", |x| x.mish(), -15.0..15.0),
-    ("softplus", |x| x.softplus(1.0, 20.0), -15.0..15.0),
-    ("elu", |x| x.elu(1.5), -9.0..-0.1),
-    ("hardswish", |x| x.hardswish(), -2.9..2.9),
-    ("tanh", |x| x.tanh(), -4.0..4.0),
-    ("tan", |x| x.tan(), -1.4..1.4),
-    ("asin", |x| x.asin(), -0.95..0.95),
-    ("acos", |x| x.acos(), -0.95..0.95),
-    ("atan", |x| x.atan(), -9.0..9.0),
-    ("asinh", |x| x.asinh(), -30.0..30.0),
-    ("acosh", |x| x.acosh(), 1.1..30.0),
-    ("atanh", |x| x.atanh(), -0.95..0.95),
-    ("sinh", |x| x.sinh(), -9.0..9.0),
-    ("cosh", |x| x.cosh(), -9.0..9.0),
-    ("sinc", |x| x.sinc(), -3.0..3.0),
-    ("expm1", |x| x.expm1(), -5.0..5.0),
-    ("log1p", |x| x.log1p(), -0.9..9.0),
-    ("logit", |x| x.logit(), 0.05..0.95),
-    ("erf", |x| x.erf(), -3.0..3.0),
-    ("erfc", |x| x.erfc(), -3.0..3.0),
-    ("erfcx", |x| x.erfcx(), -2.0..6.0),
-    ("erfinv", |x| x.erfinv(), -0.95..0.95),
-    ("ndtr", |x| x.ndtr(), -4.0..4.0),
-    ("log_ndtr", |x| x.log_ndtr(), -9.0..4.0),
-    ("ndtri", |x| x.ndtri(), 0.05..0.95),
-    ("entr", |x| x.entr(), 0.1..5.0),
-    ("lgamma", |x| x.lgamma(), 0.2..12.0),
-    ("digamma", |x| x.digamma(), 0.2..12.0),
-    ("i0", |x| x.i0(), -12.0..12.0),
-    ("i1", |x| x.i1(), -12.0..12.0),
-    ("pow", |x| x.pow(2.7), 0.2..5.0),
-    ("hypot", |x| x.hypot(&x.ones_like()), -5.0..5.0),
-    ("atan2", |x| x.atan2(&x.ones_like()), -5.0..5.0),
-    ("xlogy", |x| x.xlogy(x), 0.2..5.0),
-    ("logaddexp", |x| x.logaddexp(&(x * -0.5)), -5.0..5.0),
-];
-
-/// Half the difference across `2 h`, over `h`.
-fn across(f: impl Fn(&Tensor) -> Tensor, points: &[f64]) -> Vec<f64> {
-    let h = 1e-5;
-    let at = |by: f64| {
-        let moved: Vec<f64> = points.iter().map(|x| x + by).collect();
-        values(&f(&column(&moved, DType::F64, Device::cpu())))
-    };
-    at(h).iter().zip(at(-h)).map(|(up, down)| (up - down) / (2.0 * h)).collect()
-}
-
+/// Drivers' compilers have merged the sign of a bounded, scaled number with its other bits.
 #[test]
-fn slopes_and_second_slopes_are_those_of_the_functions() {
-    for (name, function, range) in SMOOTH {
-        let points: Vec<f64> = (0..24)
-            .map(|i| range.start + (range.end - range.start) * ((i as f64 * 0.618_034 + 0.1) % 1.0))
-            .collect();
-        let x = column(&points, DType::F64, Device::cpu());
-        let first = slope(&function(&x), &x);
-        let second = slope(&first, &x);
-        let of_slope = |x: &Tensor| slope(&function(x), x);
-        for (what, found, expected) in [
-            ("slope", values(&first), across(function, &points)),
-            ("second slope", values(&second), across(of_slope, &points)),
-        ] {
-            for ((x, found), expected) in points.iter().zip(found).zip(expected) {
-                let near = (found - expected).abs() <= 1e-6 * expected.abs() + 1e-8;
-                assert!(near, "{what} of {name} at {x}: {found:e}, across {expected:e}");
-            }
+fn odd_functions_saturate_whatever_comes_before() {
+    for device in devices() {
+        let x = || column(&[-40.0, -9.0, 0.0, 30.0], DType::F32, device).clamp(-30.0, 30.0) * 7.0;
+        for (name, found) in [("tanh", x().tanh()), ("erf", x().erf())] {
+            assert_near(&format!("{name} on {device}"), &values(&found), &[-1.0, -1.0, 0.0, 1.0], 1e-6);
         }
     }
 }

@@ -11,6 +11,7 @@ mod leaves;
 #[cfg(feature = "linalg")]
 mod linalg;
 mod networks;
+mod slopes;
 mod stencil;
 #[path = "../support/mod.rs"]
 mod support;

@@ -39,13 +39,16 @@ fn slope_times(op: AluOp, p: &VjpContext, i: usize) -> Option<Tensor> {
         AluOp::Max => extreme(p, &s.lt(&x[i], &x[1 - i])),
         AluOp::Min => extreme(p, &s.lt(&x[1 - i], &x[i])),
         AluOp::Pow if i == 0 => {
-            let slope = s.mul(&x[1], s.binary(AluOp::Pow, &x[0], s.sub(&x[1], 1.0)));
+            // An infinite exponent times a power that is 0 is no number; a large one has the limit.
+            let infinite = s.eq(s.unary(AluOp::Abs, &x[1]), f64::INFINITY);
+            let bounded = s.select(&infinite, s.max(s.min(&x[1], 6e4), -6e4), &x[1], x[1].dtype());
+            let slope = s.mul(bounded, s.binary(AluOp::Pow, &x[0], s.sub(&x[1], 1.0)));
             s.select(&s.eq(&x[1], 0.0), zero(), s.mul(g, slope), g.dtype())
         }
         AluOp::Pow => {
             let slope = s.mul(y, s.unary(AluOp::Log, &x[0]));
-            let negative = s.lt(&x[1], 0.0);
-            let flat = s.and(s.eq(&x[0], 0.0), s.unary(AluOp::Not, &negative));
+            // Where the power is 0, the logarithm of 0 or infinity times it has the limit 0.
+            let flat = s.binary(AluOp::Or, s.eq(y, 0.0), s.and(s.eq(&x[0], 0.0), s.eq(&x[1], 0.0)));
             s.select(&flat, zero(), s.mul(g, slope), g.dtype())
         }
         AluOp::Neg => neg(g),
