@@ -255,6 +255,26 @@ fn least_squares_leaves_a_residual_orthogonal_to_the_columns() {
 }
 
 #[test]
+fn least_squares_of_low_rank_is_the_shortest() {
+    // The second column is twice the first, the third is 0: what they share goes to them as 1 to 2.
+    let a = matrix([[1.0, 2.0, 0.0], [0.0, 0.0, 0.0], [-1.0, -2.0, 0.0], [2.0, 4.0, 0.0]]);
+    let b = Tensor::from([6.0f64, 5.0, 0.0, 3.0]);
+    for (dtype, bound) in precisions() {
+        let x = a.to_dtype(dtype).lstsq(&b.to_dtype(dtype), Default::default());
+        assert_near("tall", &values(&x), &[0.4, 0.8, 0.0], bound);
+        let wide = a
+            .mt()
+            .to_dtype(dtype)
+            .lstsq(&Tensor::from([1.0f64, 2.0, 9.0]).to_dtype(dtype), Default::default());
+        assert_near("wide", &values(&wide), &[1.0 / 6.0, 0.0, -1.0 / 6.0, 1.0 / 3.0], bound);
+    }
+    let both = Tensor::stack(&[a.clone(), noise(&[4, 3], 1)], 0);
+    let x = both.lstsq(&b.unsqueeze(-1), Default::default());
+    assert_near("of a batch", &values(&x.i((0, .., 0))), &[0.4, 0.8, 0.0], 1e-12);
+    assert_near("of zeros", &values(&a.zeros_like().lstsq(&b, Default::default())), &[0.0; 3], 0.0);
+}
+
+#[test]
 fn norms_and_condition_numbers_of_singular_values() {
     let x = Tensor::stack(&[matrix([[0.0, -2.0], [3.0, 0.0]]), matrix([[4.0, 0.0], [0.0, 4.0]])], 1);
     let norm = |norm| values(&x.matrix_norm(norm, [0, 2]));

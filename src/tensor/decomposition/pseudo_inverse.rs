@@ -67,7 +67,8 @@ impl Tensor {
     /// tolerance count as 0. The gradient is that of `self.pinv(opts) @ other`.
     ///
     /// Needs the feature `linalg`. Invalid unless the type is `F32` or `F64`, and on a GPU. PyTorch:
-    /// `torch.linalg.lstsq(..).solution`.
+    /// `torch.linalg.lstsq(..).solution`; its other results are `(self @ x - other).square().sum(-2)`,
+    /// [`Tensor::matrix_rank`] and [`Tensor::svdvals`].
     ///
     /// # Examples
     /// ```

@@ -58,6 +58,12 @@ pub const DECOMPOSITIONS: &[Row] = &[
     ("lstsq", &[TALL, any(&[4, 2])], |x| x[0].lstsq(&x[1], Default::default())),
     ("lstsq of a wide matrix", &[any(&[2, 2, 3]), any(&[2, 2])], |x| x[0].lstsq(&x[1], Default::default())),
     ("lstsq of a square matrix", &[any(&[3, 3]), any(&[3])], |x| x[0].lstsq(&x[1], Default::default())),
+    ("lstsq of a matrix of low rank", &[any(&[4, 2]), any(&[2, 3]), any(&[4, 2])], |x| {
+        x[0].matmul(&x[1]).lstsq(&x[2], ToleranceOpts::default().rtol(1e-9))
+    }),
+    ("pinv of a matrix of low rank", &[any(&[3, 2]), any(&[2, 4])], |x| {
+        x[0].matmul(&x[1]).pinv(ToleranceOpts::default().rtol(1e-9))
+    }),
     ("cond", &[SQUARE], |x| x[0].cond(MatrixNorm::Spectral)),
     ("cond by columns", &[SQUARE], |x| x[0].cond(MatrixNorm::MaxColumn)),
     ("matrix_norm, spectral", &[TALL], |x| x[0].matrix_norm(MatrixNorm::Spectral, [0, 1])),
