@@ -13,7 +13,7 @@ use super::arg::Arg;
 use super::array::Array;
 use super::call::{Call, Outcome, Stop};
 use super::compare::{Bounds, compare};
-use super::manifest::{Case, Manifest, Op, Recorded, Refusal};
+use super::manifest::{Case, Manifest, Op, Recorded, Refusal, Tolerance};
 use super::ops::{self, Entry};
 use super::report::{OpReport, Verdict};
 use super::safetensors;
@@ -161,10 +161,20 @@ fn called(
     Ok(outputs)
 }
 
+/// Cases whose elements are sums that cancel: by how much the sum of the terms' magnitudes rounds.
+/// PyTorch's own error in them is no bound, for it came out smaller than one such rounding by chance.
+const CANCELLING: [(&str, u64, f64); 1] = [
+    // The gradient of the window: magnitudes of 701 leave 1.9.
+    ("stft", 5, 701.0 / (1 << 24) as f64),
+];
+
 fn bounds(context: &Context, expected: &Array, recorded: Option<Recorded>) -> Bounds {
-    let usual = context.manifest.tolerances.get(&expected.dtype);
-    let exception = context.case.dtype.and_then(|dtype| context.op.tolerances.get(&dtype));
-    Bounds { tolerances: usual.into_iter().chain(exception).copied().collect(), recorded }
+    let usual = context.manifest.tolerances.get(&expected.dtype).copied();
+    let exception = context.case.dtype.and_then(|dtype| context.op.tolerances.get(&dtype)).copied();
+    let case = (context.op.name.as_str(), context.case.number);
+    let cancelling = CANCELLING.iter().find(|stated| (stated.0, stated.1) == case);
+    let rounded = cancelling.and_then(|stated| Some(Tolerance { absolute: stated.2, ..usual? }));
+    Bounds { tolerances: [usual, exception, rounded].into_iter().flatten().collect(), recorded }
 }
 
 async fn gradients(context: &Context<'_>, entry: Option<&Entry>) -> Verdict {
