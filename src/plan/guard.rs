@@ -74,6 +74,11 @@ pub(crate) fn may_wait(call: &'static str, device: Device, span: Span, waiting: 
         "item" => "item_async",
         "synchronize" => "synchronize_async",
         "a transfer" => "realize_async",
+        "nonzero" => "nonzero_async",
+        "nonzero_axes" => "nonzero_axes_async",
+        "masked_select" => "masked_select_async",
+        "unique" => "unique_async",
+        "unique_consecutive" => "unique_consecutive_async",
         _ => "to_vec_async",
     };
     Err(Error::CannotBlock { call, instead, device, span })

@@ -1,10 +1,12 @@
 //! Elements chosen by their values. How many there are is in no shape known
 //! beforehand, so these methods compute the choice when they are called and
-//! wait for one number, the count; what they return is lazy again.
+//! wait for one number, the count; what they return is lazy again. Each has a form that is awaited.
 
 use crate::base::{DType, Error, Result, Scalar, Shape};
 use crate::ir::{AluOp, Monoid, Op, PadAxis, ScatterMode};
-use crate::plan;
+use crate::plan::wait::{now, within};
+use crate::plan::{self, context};
+use crate::runtime::Waiting;
 use crate::tensor::Tensor;
 use crate::tensor::advanced::rows;
 use crate::tensor::compose::CallSite;
@@ -30,15 +32,25 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
-        let site = CallSite::here("nonzero");
-        with_data(site, self)?;
-        let columns = coordinates(site, self)?;
-        let Some(count) = columns.first().map(Tensor::numel) else {
-            let count = Marks::of(site, &flat_mask(site, self))?.count;
-            return Ok(filled(site, Scalar::Int(0), [count, 0].into(), DType::I64, self.device()));
-        };
-        let columns: Vec<Tensor> = columns.iter().map(|column| site.reshape(column, &[count, 1])).collect();
-        cat_along(site, &columns.iter().collect::<Vec<_>>(), 1)
+        now(nonzero(CallSite::here("nonzero"), self, Waiting::Block))
+    }
+
+    /// [`Tensor::nonzero`] as a future, pending while the count is computed ([`Tensor::to_vec_async`]).
+    ///
+    /// # Errors
+    /// As [`Tensor::nonzero`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let at = pollster::block_on(Tensor::from([0i64, 7, 8]).nonzero_async())?;
+    /// assert_eq!(at.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn nonzero_async(&self) -> impl Future<Output = Result<Tensor>> + use<> {
+        let (x, site) = (self.clone(), CallSite::here("nonzero_async"));
+        within(context::current(), async move { nonzero(site, &x, Waiting::Yield).await })
     }
 
     /// As [`Tensor::nonzero`], with a rank-1 tensor of positions for each axis.
@@ -58,12 +70,25 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn nonzero_axes(&self) -> Result<Vec<Tensor>> {
-        let site = CallSite::here("nonzero_axes");
-        with_data(site, self)?;
-        match self.rank() {
-            0 => coordinates(site, &site.reshape(self, &[1])),
-            _ => coordinates(site, self),
-        }
+        now(nonzero_axes(CallSite::here("nonzero_axes"), self, Waiting::Block))
+    }
+
+    /// [`Tensor::nonzero_axes`] as a future ([`Tensor::nonzero_async`]).
+    ///
+    /// # Errors
+    /// As [`Tensor::nonzero`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let at = pollster::block_on(Tensor::from([[0i64, 7], [8, 0]]).nonzero_axes_async())?;
+    /// assert_eq!(at[0].to_vec::<i64>()?, [0, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn nonzero_axes_async(&self) -> impl Future<Output = Result<Vec<Tensor>>> + use<> {
+        let (x, site) = (self.clone(), CallSite::here("nonzero_axes_async"));
+        within(context::current(), async move { nonzero_axes(site, &x, Waiting::Yield).await })
     }
 
     /// The elements where the mask is true, in row-major order: rank 1. The two broadcast together.
@@ -83,22 +108,63 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
-        let site = CallSite::here("masked_select");
-        with_data(site, self)?;
-        with_data(site, mask)?;
-        site.together(&[self, mask])?;
-        if mask.dtype() != DType::Bool {
-            return Err(site.error("a bool mask", mask.dtype().to_string(), &[self, mask]));
-        }
-        let fail = || {
-            let found = format!("{} and {}", self.shape(), mask.shape());
-            site.error("shapes that broadcast together", found, &[self, mask])
-        };
-        let shape = self.shape().broadcast(&mask.shape()).ok_or_else(fail)?;
-        let flat = |x: &Tensor| site.reshape(&site.expand(x, &shape), &[shape.numel()]);
-        let at = Marks::of(site, &flat(mask))?.positions(site);
-        Ok(rows(site, &flat(self), 0, &at))
+        now(masked_select(CallSite::here("masked_select"), self, mask, Waiting::Block))
     }
+
+    /// [`Tensor::masked_select`] as a future ([`Tensor::nonzero_async`]).
+    ///
+    /// # Errors
+    /// As [`Tensor::masked_select`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2, 3]);
+    /// let chosen = pollster::block_on(x.masked_select_async(&x.ne(2)))?;
+    /// assert_eq!(chosen.to_vec::<i64>()?, [1, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn masked_select_async(&self, mask: &Tensor) -> impl Future<Output = Result<Tensor>> + use<> {
+        let (x, mask, site) = (self.clone(), mask.clone(), CallSite::here("masked_select_async"));
+        within(context::current(), async move { masked_select(site, &x, &mask, Waiting::Yield).await })
+    }
+}
+
+async fn nonzero(site: CallSite, x: &Tensor, waiting: Waiting) -> Result<Tensor> {
+    with_data(site, x)?;
+    let columns = coordinates(site, x, waiting).await?;
+    let Some(count) = columns.first().map(Tensor::numel) else {
+        let count = Marks::of(site, &flat_mask(site, x), waiting).await?.count;
+        return Ok(filled(site, Scalar::Int(0), [count, 0].into(), DType::I64, x.device()));
+    };
+    let columns: Vec<Tensor> = columns.iter().map(|column| site.reshape(column, &[count, 1])).collect();
+    cat_along(site, &columns.iter().collect::<Vec<_>>(), 1)
+}
+
+async fn nonzero_axes(site: CallSite, x: &Tensor, waiting: Waiting) -> Result<Vec<Tensor>> {
+    with_data(site, x)?;
+    match x.rank() {
+        0 => coordinates(site, &site.reshape(x, &[1]), waiting).await,
+        _ => coordinates(site, x, waiting).await,
+    }
+}
+
+async fn masked_select(site: CallSite, x: &Tensor, mask: &Tensor, waiting: Waiting) -> Result<Tensor> {
+    with_data(site, x)?;
+    with_data(site, mask)?;
+    site.together(&[x, mask])?;
+    if mask.dtype() != DType::Bool {
+        return Err(site.error("a bool mask", mask.dtype().to_string(), &[x, mask]));
+    }
+    let fail = || {
+        let found = format!("{} and {}", x.shape(), mask.shape());
+        site.error("shapes that broadcast together", found, &[x, mask])
+    };
+    let shape = x.shape().broadcast(&mask.shape()).ok_or_else(fail)?;
+    let flat = |x: &Tensor| site.reshape(&site.expand(x, &shape), &[shape.numel()]);
+    let at = Marks::of(site, &flat(mask), waiting).await?.positions(site);
+    Ok(rows(site, &flat(x), 0, &at))
 }
 
 /// Which elements of a rank-1 `Bool` tensor are true, counted.
@@ -115,13 +181,20 @@ impl Marks {
     ///
     /// # Errors
     /// As [`Tensor::nonzero`].
-    pub fn of(site: CallSite, mask: &Tensor) -> Result<Marks> {
+    pub async fn of(site: CallSite, mask: &Tensor, waiting: Waiting) -> Result<Marks> {
         let seen = scanned(site, &site.cast(mask, DType::I64), 0, Monoid::Sum);
-        plan::realize(&[mask.node()?.clone(), seen.node()?.clone()], site.span)?;
+        let nodes = [mask.node()?.clone(), seen.node()?.clone()];
+        match waiting {
+            Waiting::Block => plan::realize(&nodes, site.span)?,
+            Waiting::Yield => plan::realize_async(&nodes, site.span).await?,
+        }
         let extent = mask.numel();
         let count = match extent {
             0 => 0,
-            _ => number(&site.slice(&seen, 0, extent - 1, extent, 1).read(site.name, site.span)?),
+            _ => {
+                let last = site.slice(&seen, 0, extent - 1, extent, 1);
+                number(&last.bytes(site.name, site.span, waiting).await?)
+            }
         };
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         Ok(Marks { mask: mask.clone(), seen, count })
@@ -168,12 +241,12 @@ fn flat_mask(site: CallSite, x: &Tensor) -> Tensor {
 }
 
 /// The coordinates of the elements that are not zero, one tensor per axis.
-fn coordinates(site: CallSite, x: &Tensor) -> Result<Vec<Tensor>> {
+async fn coordinates(site: CallSite, x: &Tensor, waiting: Waiting) -> Result<Vec<Tensor>> {
     let shape = x.node()?.ty().shape.clone();
     if shape.rank() == 0 {
         return Ok(Vec::new());
     }
-    let flat = Marks::of(site, &flat_mask(site, x))?.positions(site);
+    let flat = Marks::of(site, &flat_mask(site, x), waiting).await?.positions(site);
     let axes = shape.iter().zip(shape.strides());
     let along =
         |(&extent, stride): (&usize, i64)| site.binary(AluOp::Rem, site.div(&flat, stride), extent.max(1));

@@ -205,7 +205,7 @@ impl Tensor {
         now(self.bytes(call, span, Waiting::Block))
     }
 
-    async fn bytes(&self, call: &'static str, span: Span, waiting: Waiting) -> Result<Vec<u8>> {
+    pub(crate) async fn bytes(&self, call: &'static str, span: Span, waiting: Waiting) -> Result<Vec<u8>> {
         let node = self.node()?;
         closed([node], call, span)?;
         if node.ty().device.is_meta() {

@@ -3,6 +3,9 @@
 
 use crate::base::{DType, Result, Shape};
 use crate::ir::{AluOp, Monoid, Op, PadAxis, ScatterMode};
+use crate::plan::context;
+use crate::plan::wait::{now, within};
+use crate::runtime::Waiting;
 use crate::tensor::Tensor;
 use crate::tensor::advanced::rows;
 use crate::tensor::axis::{AxisList, IntoAxes};
@@ -56,7 +59,25 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unique(&self, axis: impl IntoAxes) -> Result<Unique> {
-        distinct(CallSite::here("unique"), self, &axis.into_axes(), true)
+        now(distinct(CallSite::here("unique"), self, &axis.into_axes(), true, Waiting::Block))
+    }
+
+    /// [`Tensor::unique`] as a future ([`Tensor::nonzero_async`]).
+    ///
+    /// # Errors
+    /// As [`Tensor::unique`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let unique = pollster::block_on(Tensor::from([5i64, 3, 5]).unique_async(..))?;
+    /// assert_eq!(unique.values.to_vec::<i64>()?, [3, 5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn unique_async<A: IntoAxes>(&self, axis: A) -> impl Future<Output = Result<Unique>> + use<A> {
+        let (x, axes, site) = (self.clone(), axis.into_axes(), CallSite::here("unique_async"));
+        within(context::current(), async move { distinct(site, &x, &axes, true, Waiting::Yield).await })
     }
 
     /// As [`Tensor::unique`], but only neighbours are compared and the order stays.
@@ -75,11 +96,38 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unique_consecutive(&self, axis: impl IntoAxes) -> Result<Unique> {
-        distinct(CallSite::here("unique_consecutive"), self, &axis.into_axes(), false)
+        now(distinct(CallSite::here("unique_consecutive"), self, &axis.into_axes(), false, Waiting::Block))
+    }
+
+    /// [`Tensor::unique_consecutive`] as a future ([`Tensor::nonzero_async`]).
+    ///
+    /// # Errors
+    /// As [`Tensor::unique`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let unique = pollster::block_on(Tensor::from([5i64, 5, 3]).unique_consecutive_async(..))?;
+    /// assert_eq!(unique.counts.to_vec::<i64>()?, [2, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn unique_consecutive_async<A: IntoAxes>(
+        &self,
+        axis: A,
+    ) -> impl Future<Output = Result<Unique>> + use<A> {
+        let (x, axes, site) = (self.clone(), axis.into_axes(), CallSite::here("unique_consecutive_async"));
+        within(context::current(), async move { distinct(site, &x, &axes, false, Waiting::Yield).await })
     }
 }
 
-fn distinct(site: CallSite, x: &Tensor, axes: &AxisList, sort: bool) -> Result<Unique> {
+async fn distinct(
+    site: CallSite,
+    x: &Tensor,
+    axes: &AxisList,
+    sort: bool,
+    waiting: Waiting,
+) -> Result<Unique> {
     with_data(site, x)?;
     let (row, axis) = one_lane(site, x, axes)?;
     let (extent, rest) = (row.shape()[axis], without(&row.shape(), axis));
@@ -89,7 +137,7 @@ fn distinct(site: CallSite, x: &Tensor, axes: &AxisList, sort: bool) -> Result<U
     let slices = site.reshape(&move_axis(site, &row, axis, 0), &[extent, rest.numel()]);
     let order = sort.then(|| lexicographic(site, &slices));
     let sorted = order.as_ref().map_or(slices.clone(), |order| rows(site, &slices, 0, order));
-    let runs = Marks::of(site, &starts(site, &sorted))?;
+    let runs = Marks::of(site, &starts(site, &sorted), waiting).await?;
     let at = runs.positions(site);
     let mut dims = vec![runs.count];
     dims.extend_from_slice(&rest);

@@ -31,7 +31,8 @@ const DIFFERENT: &[(&str, &str)] = &[
 fn found(op: &Op, case: u64, device: Device, low: bool) -> Result<String, Stop> {
     let case = op.cases.iter().find(|known| known.number == case).expect("a recorded case");
     let change = |x: Tensor| if low && x.dtype() == DType::F32 { x.to_dtype(DType::BF16) } else { x };
-    let call = || run::outputs(op, case, &folder("corpus"), Target::Device(device), change);
+    let call =
+        || pollster::block_on(run::outputs(op, case, &folder("corpus"), Target::Device(device), change));
     let outputs = with_autocast(DType::BF16, call)?;
     outputs.iter().try_for_each(Tensor::check).map_err(Stop::Refused)?;
     Ok(outputs.iter().map(|output| format!("{}", output.dtype())).collect::<Vec<_>>().join(","))

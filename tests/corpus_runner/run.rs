@@ -14,7 +14,7 @@ use super::array::Array;
 use super::call::{Call, Outcome, Stop};
 use super::compare::{Bounds, compare};
 use super::manifest::{Case, Manifest, Op, Recorded, Refusal, Tolerance};
-use super::ops::{self, Entry};
+use super::ops::{self, Entry, Run};
 use super::report::{OpReport, Verdict};
 use super::safetensors;
 use super::target::Target;
@@ -54,7 +54,7 @@ pub async fn run(
 
 /// The outputs of a case, unrealized, on what `change` makes of the recorded inputs.
 #[allow(dead_code, reason = "asked for by one of the programs that share the runner")]
-pub fn outputs(
+pub async fn outputs(
     op: &Op,
     case: &Case,
     folder: &Path,
@@ -65,7 +65,7 @@ pub fn outputs(
     let array = |k: usize| arrays.get(&format!("c{}.i{k}", case.number));
     let inputs: Vec<Tensor> = (0..).map_while(|k| Some(change(target.input(array(k)?, None)))).collect();
     let entry = ops::find(&op.call).ok_or_else(|| Stop::Unsupported("no such operation".into()))?;
-    called(entry, &case.args, &case.keywords, &inputs, target)
+    called(entry, &case.args, &case.keywords, &inputs, target).await
 }
 
 struct Context<'a> {
@@ -94,7 +94,7 @@ async fn evaluated(target: Target, outputs: Outcome<Vec<Tensor>>) -> Outcome<Vec
 }
 
 async fn forward(context: &Context<'_>, entry: Option<&Entry>) -> Verdict {
-    let outputs = built(context, entry).map(|(_, outputs)| outputs);
+    let outputs = built(context, entry).await.map(|(_, outputs)| outputs);
     let found = evaluated(context.target, outputs).await;
     let expected: Vec<String> = (0..context.case.outputs).map(|k| format!("o{k}")).collect();
     judged(context, found, &expected, context.case.recorded)
@@ -127,7 +127,7 @@ fn judged(
 }
 
 /// The inputs and the outputs of a case, unrealized.
-fn built(context: &Context, entry: Option<&Entry>) -> Outcome<(Vec<Tensor>, Vec<Tensor>)> {
+async fn built(context: &Context<'_>, entry: Option<&Entry>) -> Outcome<(Vec<Tensor>, Vec<Tensor>)> {
     let entry = entry.ok_or_else(|| Stop::Unsupported("no such operation".into()))?;
     if context.case.complex && !entry.complex {
         return Err(Stop::Unsupported("complex numbers".into()));
@@ -136,7 +136,7 @@ fn built(context: &Context, entry: Option<&Entry>) -> Outcome<(Vec<Tensor>, Vec<
     for &j in &context.case.gradients {
         inputs[j] = inputs[j].clone().with_requires_grad();
     }
-    let outputs = called(entry, &context.case.args, &context.case.keywords, &inputs, context.target)?;
+    let outputs = called(entry, &context.case.args, &context.case.keywords, &inputs, context.target).await?;
     Ok((inputs, outputs))
 }
 
@@ -148,7 +148,7 @@ fn inputs(context: &Context) -> Vec<Tensor> {
     present.map(|(k, array)| context.target.input(array, strides(k))).collect()
 }
 
-fn called(
+async fn called(
     entry: &Entry,
     args: &[Arg],
     keywords: &[(String, Arg)],
@@ -156,7 +156,10 @@ fn called(
     target: Target,
 ) -> Outcome {
     let call = Call::bind(entry.parameters, args, keywords, inputs, target)?;
-    let outputs = (entry.run)(&call)?;
+    let outputs = match entry.run {
+        Run::Built(run) => run(&call)?,
+        Run::Awaited(run) => run(&call).await?,
+    };
     call.finish()?;
     Ok(outputs)
 }
@@ -178,7 +181,7 @@ fn bounds(context: &Context, expected: &Array, recorded: Option<Recorded>) -> Bo
 }
 
 async fn gradients(context: &Context<'_>, entry: Option<&Entry>) -> Verdict {
-    let wanted = built(context, entry).map(|(inputs, outputs)| {
+    let wanted = built(context, entry).await.map(|(inputs, outputs)| {
         let place = context.target;
         let cotangents =
             outputs.iter().enumerate().map(|(k, output)| place.input(&cotangent(k, output), None));
@@ -213,7 +216,7 @@ async fn rejected(refusal: &Refusal, entry: Option<&Entry>, target: Target) -> V
         let values = Array::from_fn(dtype, shape, |i| ((7 * i) % 13) as f64 - 6.0);
         inputs.push(target.input(&values, None));
     }
-    let outcome = called(entry, &refusal.args, &refusal.keywords, &inputs, target);
+    let outcome = called(entry, &refusal.args, &refusal.keywords, &inputs, target).await;
     match evaluated(target, outcome).await {
         Err(Stop::Refused(_) | Stop::Inexpressible(_)) => Verdict::Passed,
         Err(Stop::Unsupported(why)) => Verdict::Unsupported(why),

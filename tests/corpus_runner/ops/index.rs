@@ -12,7 +12,7 @@ use kiln::{DType, Scalar};
 
 use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, integer, unsupported};
-use super::{Entry, entry, one, pair, with};
+use super::{Entry, awaited, entry, one, pair, with};
 
 /// Reading at positions.
 pub const READS: &[Entry] = &[
@@ -25,21 +25,29 @@ pub const READS: &[Entry] = &[
         one(c.tensor("self")?.take_along_dim(&c.tensor("indices")?, c.axes("dim")?))
     }),
     entry("__getitem__", "self index", getitem),
-    entry("masked_select", "self mask", |c| one(c.tensor("self")?.masked_select(&c.tensor("mask")?)?)),
-    entry("argwhere", "self", |c| one(c.tensor("self")?.nonzero()?)),
-    entry("nonzero", "self as_tuple", |c| {
-        let (x, by_axis) = (c.tensor("self")?, c.is("as_tuple")?);
-        if by_axis { Ok(x.nonzero_axes()?) } else { one(x.nonzero()?) }
+    awaited("masked_select", "self mask", |c| {
+        Box::pin(async { one(c.tensor("self")?.masked_select_async(&c.tensor("mask")?).await?) })
     }),
-    entry("unique", "self sorted return_inverse return_counts dim", |c| {
-        // The values are sorted whether that is asked for or not.
-        c.take("sorted");
-        let found = c.tensor("self")?.unique(c.axes("dim")?)?;
-        distinct(c, found)
+    awaited("argwhere", "self", |c| Box::pin(async { one(c.tensor("self")?.nonzero_async().await?) })),
+    awaited("nonzero", "self as_tuple", |c| {
+        Box::pin(async {
+            let (x, by_axis) = (c.tensor("self")?, c.is("as_tuple")?);
+            if by_axis { Ok(x.nonzero_axes_async().await?) } else { one(x.nonzero_async().await?) }
+        })
     }),
-    entry("unique_consecutive", "self return_inverse return_counts dim", |c| {
-        let found = c.tensor("self")?.unique_consecutive(c.axes("dim")?)?;
-        distinct(c, found)
+    awaited("unique", "self sorted return_inverse return_counts dim", |c| {
+        Box::pin(async {
+            // The values are sorted whether that is asked for or not.
+            c.take("sorted");
+            let found = c.tensor("self")?.unique_async(c.axes("dim")?).await?;
+            distinct(c, found)
+        })
+    }),
+    awaited("unique_consecutive", "self return_inverse return_counts dim", |c| {
+        Box::pin(async {
+            let found = c.tensor("self")?.unique_consecutive_async(c.axes("dim")?).await?;
+            distinct(c, found)
+        })
     }),
     entry("isin", "elements test_elements assume_unique invert", |c| {
         c.opt_flag("assume_unique")?;

@@ -13,6 +13,7 @@ mod spatial;
 mod spectra;
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::LazyLock;
 
 use kiln::tensor::Tensor;
@@ -26,13 +27,32 @@ pub struct Entry {
     /// Its parameters in order, apart by spaces; a star takes the rest.
     pub parameters: &'static str,
     /// The call in kiln.
-    pub run: fn(&Call) -> Outcome,
+    pub run: Run,
     /// Whether it gives complex results as pairs.
     pub complex: bool,
 }
 
+/// A call, which may have to look at values.
+pub enum Run {
+    /// It only builds.
+    Built(fn(&Call) -> Outcome),
+    /// It waits for values.
+    Awaited(for<'a> fn(&'a Call<'a>) -> AwaitedOutcome<'a>),
+}
+
+/// What comes of a call that waits.
+pub type AwaitedOutcome<'a> = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
+
 const fn entry(name: &'static str, parameters: &'static str, run: fn(&Call) -> Outcome) -> Entry {
-    Entry { name, parameters, run, complex: false }
+    Entry { name, parameters, run: Run::Built(run), complex: false }
+}
+
+const fn awaited(
+    name: &'static str,
+    parameters: &'static str,
+    run: for<'a> fn(&'a Call<'a>) -> AwaitedOutcome<'a>,
+) -> Entry {
+    Entry { name, parameters, run: Run::Awaited(run), complex: false }
 }
 
 /// A call with one result.

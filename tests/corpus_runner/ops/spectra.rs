@@ -5,11 +5,11 @@ use kiln::opts::PadMode;
 use kiln::tensor::AxisList;
 
 use super::super::call::{Call, Outcome, unsupported};
-use super::{Entry, one, with};
+use super::{Entry, entry, one, with};
 
 /// A mapping whose result may be complex.
 const fn spectrum(name: &'static str, parameters: &'static str, run: fn(&Call) -> Outcome) -> Entry {
-    Entry { name, parameters, run, complex: true }
+    Entry { complex: true, ..entry(name, parameters, run) }
 }
 
 const ALONG: &str = "self n dim norm";
