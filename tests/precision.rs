@@ -43,9 +43,8 @@ fn systems_are_solved_exactly() {
     for y in [a.solve(&lower), a.det(), lower.solve_triangular(&a, Default::default()), a.cholesky(false)] {
         let report = y.plan().expect("a plan");
         let kernels = report.kernels.iter().filter_map(|kernel| kernel.work().kernel());
-        let products: Vec<Precision> = kernels
-            .filter_map(|kernel| kernel.contraction.as_ref().map(|product| product.precision))
-            .collect();
+        let products: Vec<Precision> =
+            kernels.filter_map(|kernel| kernel.contraction().map(|product| product.precision)).collect();
         assert!(!products.is_empty() && products.iter().all(|&p| p == Precision::Highest), "{products:?}");
     }
 }

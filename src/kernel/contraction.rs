@@ -4,11 +4,12 @@
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::expr::{Expr, ExprId, ExprNode};
 use crate::kernel::nest::{Contraction, Kernel, KernelStore};
+use crate::kernel::root::KernelRoot;
 
 /// The kernel with a reduction over the contraction's `k` in the accumulator's
 /// place; `None` for one without a contraction.
 pub fn as_reduction(kernel: &Kernel) -> Option<Kernel> {
-    let contraction = kernel.contraction.as_ref()?;
+    let contraction = kernel.contraction()?;
     let mut after = vec![false; kernel.exprs.len()];
     for (i, node) in kernel.exprs.iter().enumerate() {
         let mut later = matches!(node.expr, Expr::Accumulator);
@@ -37,7 +38,7 @@ pub fn as_reduction(kernel: &Kernel) -> Option<Kernel> {
     }
     let store = |s: &KernelStore| KernelStore { value: numbers[s.value.index()], ..s.clone() };
     let stores = kernel.stores.iter().map(store).collect();
-    Some(Kernel { exprs, stores, contraction: None, ..kernel.clone() })
+    Some(Kernel { exprs, stores, root: KernelRoot::Elementwise, ..kernel.clone() })
 }
 
 /// The sum of the operands' products.

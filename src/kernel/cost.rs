@@ -7,6 +7,7 @@ use crate::ir::{AluOp, ScatterMode, Type};
 use crate::kernel::affine::AxisId;
 use crate::kernel::expr::Expr;
 use crate::kernel::nest::{AttentionPart, FusedAttention, Kernel, Sort, Workload};
+use crate::kernel::root::KernelRoot;
 
 /// A kernel's traffic with memory and its arithmetic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +63,7 @@ fn sort_cost(sort: &Sort) -> Cost {
 /// The updates of a scatter: written, and but for replacement read and
 /// combined before.
 fn scattered(kernel: &Kernel) -> Cost {
-    let Some(scatter) = &kernel.scatter else { return Cost::default() };
+    let Some(scatter) = kernel.scatter() else { return Cost::default() };
     let points = kernel.points(0) as u64;
     let stored = points.saturating_mul(scatter.dtype.size() as u64);
     match scatter.mode {
@@ -122,17 +123,16 @@ fn flops(kernel: &Kernel) -> u64 {
         });
     }
     // The softmax does with each score a comparison, a difference, an exponential, a sum.
-    let softmax =
-        kernel.attention.as_ref().map_or(0, |a| scores(kernel, a).saturating_mul(3 + AluOp::Exp.flops()));
+    let softmax = kernel.attention().map_or(0, |a| scores(kernel, a).saturating_mul(3 + AluOp::Exp.flops()));
     total.saturating_add(softmax)
 }
 
 /// A multiplication and an addition for each product of a contraction.
 fn products(kernel: &Kernel) -> u64 {
-    let products = match (&kernel.contraction, &kernel.attention) {
-        (Some(_), _) => kernel.points(1) as u64,
-        (None, Some(a)) => scores(kernel, a).saturating_mul(products_of_score(kernel, a)),
-        (None, None) => 0,
+    let products = match &kernel.root {
+        KernelRoot::Contraction(_) => kernel.points(1) as u64,
+        KernelRoot::Attention(a) => scores(kernel, a).saturating_mul(products_of_score(kernel, a)),
+        KernelRoot::Elementwise | KernelRoot::Scatter(_) => 0,
     };
     products.saturating_mul(2)
 }

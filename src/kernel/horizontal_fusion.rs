@@ -31,9 +31,8 @@ fn can_fuse(first: &Kernel, subdomain: &Kernel) -> bool {
         a.address.terms == b.address.terms
             && distance.saturating_mul(a.dtype.size() as u64) <= MAX_STORE_DISTANCE
     };
-    let plain = subdomain.depth() == 0 && subdomain.contraction.is_none() && subdomain.scatter.is_none();
-    plain
-        && subdomain.attention.is_none()
+    subdomain.depth() == 0
+        && subdomain.is_elementwise()
         && first.axes == subdomain.axes
         && first.stores.iter().zip(&subdomain.stores).all(near)
 }

@@ -43,9 +43,8 @@ pub fn split_index_set(kernel: &Kernel, least: usize) -> Vec<Kernel> {
 
 /// The subdomains by the conditions that a kernel has as it is.
 fn split_by_conditions(kernel: &Kernel, least: usize) -> Vec<Kernel> {
-    let special = kernel.contraction.is_some() || kernel.attention.is_some() || kernel.scatter.is_some();
     let mut done = vec![kernel.clone()];
-    if special || kernel.level_points(0) < least.max(1) {
+    if !kernel.is_elementwise() || kernel.level_points(0) < least.max(1) {
         return done;
     }
     let grid: Vec<AxisId> = kernel.level_axes(0).collect();

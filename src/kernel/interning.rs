@@ -6,6 +6,7 @@ use crate::kernel::expr::{Access, BoundsCheck, Expr, Guard, Within};
 use crate::kernel::nest::{
     Contraction, FusedAttention, Kernel, KernelInput, KernelStore, LoopAxis, ScatterStore,
 };
+use crate::kernel::root::KernelRoot;
 
 /// Stores equal parts of a plan's kernels once: kernels that differ mostly do so in a
 /// number or a position.
@@ -37,9 +38,12 @@ impl KernelInterner {
         self.axes.share(&mut kernel.axes);
         self.inputs.share(&mut kernel.inputs);
         self.stores.share(&mut kernel.stores);
-        kernel.contraction.iter_mut().for_each(|contraction| self.contractions.share(contraction));
-        kernel.attention.iter_mut().for_each(|attention| self.attentions.share(attention));
-        kernel.scatter.iter_mut().for_each(|scatter| self.scatters.share(scatter));
+        match &mut kernel.root {
+            KernelRoot::Elementwise => {}
+            KernelRoot::Contraction(contraction) => self.contractions.share(contraction),
+            KernelRoot::Attention(attention) => self.attentions.share(attention),
+            KernelRoot::Scatter(scatter) => self.scatters.share(scatter),
+        }
         kernel.exprs.shrink_to_fit();
         kernel.exprs.iter_mut().for_each(|node| self.intern_positions(&mut node.expr));
     }

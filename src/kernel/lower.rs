@@ -14,15 +14,16 @@ use std::collections::{HashMap, HashSet};
 
 use smallvec::SmallVec;
 
-use crate::base::{CowArc, DType, Scalar, Shape};
+use crate::base::{DType, Scalar, Shape};
 use crate::ir::{AluOp, Graph, Layout, NodeId, NodeIds, Op};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::blocker::Blocker;
 use crate::kernel::builder::{KernelBuilder, RequiredSplit, Splits};
 use crate::kernel::expr::{Access, Dynamic, Expr, ExprId, Guard};
 use crate::kernel::index::{Positions, bijective_axes, linear, relinearize};
-use crate::kernel::nest::{Contraction, FusedAttention, Kernel, KernelInput, KernelStore, ScatterStore};
+use crate::kernel::nest::{Kernel, KernelInput, KernelStore};
 use crate::kernel::ranges::unchecked;
+use crate::kernel::root::KernelRoot;
 
 pub mod attention;
 mod movement;
@@ -152,8 +153,7 @@ pub(crate) struct Lowerer<'r, 'g> {
     met: HashMap<NodeId, (Positions, ExprId)>,
     /// The indices that loads check: against which extent, under which guard.
     loaded: HashSet<(ExprId, usize, usize)>,
-    contraction: Option<CowArc<Contraction>>,
-    attention: Option<CowArc<FusedAttention>>,
+    root: KernelRoot,
     /// The node of the contraction or attention, and whether its operands are being lowered.
     contraction_node: Option<NodeId>,
     in_operand: bool,
@@ -180,8 +180,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             memo: HashMap::new(),
             met: HashMap::new(),
             loaded: HashSet::new(),
-            contraction: None,
-            attention: None,
+            root: KernelRoot::Elementwise,
             contraction_node: None,
             in_operand: false,
             in_rows: false,
@@ -218,7 +217,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             stores.push(self.store(*node, positions, *value, main)?);
         }
         let outputs = stored.into_iter().map(|(node, ..)| node).collect();
-        Ok(self.call(outputs, stores, None))
+        Ok(self.call(outputs, stores))
     }
 
     /// The positions along some dimensions.
@@ -278,12 +277,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
     }
 
     /// What was lowered, to be stored so. The main value comes first.
-    fn call(
-        &mut self,
-        outputs: NodeIds,
-        stores: Vec<KernelStore>,
-        scatter: Option<CowArc<ScatterStore>>,
-    ) -> LoweredKernel {
+    fn call(&mut self, outputs: NodeIds, stores: Vec<KernelStore>) -> LoweredKernel {
         let builder = std::mem::take(&mut self.builder);
         let kernel = Kernel {
             name: structure::name(self.request.graph, outputs[0], &self.met).into(),
@@ -292,9 +286,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             inputs: builder.inputs.into(),
             stores: stores.into(),
             args: self.args.len(),
-            contraction: self.contraction.take(),
-            attention: self.attention.take(),
-            scatter,
+            root: std::mem::take(&mut self.root),
         };
         let [inputs, args] = [&mut self.inputs, &mut self.args].map(std::mem::take);
         LoweredKernel { kernel: unchecked(kernel), inputs, outputs, args }

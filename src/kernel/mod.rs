@@ -2,7 +2,7 @@
 //!
 //! - [`affine`]: index arithmetic over a kernel's axes.
 //! - [`expr`]: the pure expression DAG.
-//! - [`nest`]: the kernel itself: axes, inputs, stores.
+//! - [`nest`]: the kernel itself: axes, inputs, stores; [`root`]: what it computes.
 //! - [`mod@lower`]: from a set of graph nodes to a kernel, or the [`Blocker`] that
 //!   says why not; [`index`] and [`builder`] are its parts.
 //! - [`interning`]: equal parts of a plan's kernels are stored once.
@@ -28,6 +28,7 @@ pub mod lower;
 pub mod nest;
 pub mod print;
 pub mod ranges;
+pub mod root;
 
 pub use affine::{Affine, AxisId};
 pub use blocker::Blocker;
@@ -38,3 +39,4 @@ pub use nest::{
     AttentionPart, Contraction, FusedAttention, Kernel, KernelInput, KernelStore, LoopAxis, ScatterStore,
     Sort, Workload,
 };
+pub use root::KernelRoot;

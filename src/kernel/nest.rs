@@ -10,6 +10,7 @@ use crate::base::{CowArc, DType, Precision, Shape};
 use crate::ir::{Custom, ScatterMode, Type};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode};
+use crate::kernel::root::KernelRoot;
 
 /// One axis of a kernel's iteration space.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -228,13 +229,8 @@ pub struct Kernel {
     /// How many scalar arguments a launch takes; [`Expr::Arg`] refers to them by
     /// position.
     pub args: usize,
-    /// The contraction, if there is one.
-    pub contraction: Option<CowArc<Contraction>>,
-    /// The attention, if there is one; then there is no contraction.
-    pub attention: Option<CowArc<FusedAttention>>,
-    /// The scatter, if there is one; then there are no stores, and the one
-    /// output is the buffer scattered into.
-    pub scatter: Option<CowArc<ScatterStore>>,
+    /// What it computes.
+    pub root: KernelRoot,
 }
 
 impl Kernel {
@@ -261,7 +257,7 @@ impl Kernel {
     }
     /// Whether it may meet an index out of range.
     pub fn reports(&self) -> bool {
-        self.scatter.as_ref().is_some_and(|scatter| scatter.checked)
+        self.scatter().is_some_and(|scatter| scatter.checked)
             || self.exprs.iter().any(|node| node.expr.reports())
     }
     /// The axes of one level, outermost first.

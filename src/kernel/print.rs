@@ -26,7 +26,7 @@ fn write(kernel: &Kernel, out: &mut String) -> std::fmt::Result {
     for (i, node) in kernel.exprs.iter().enumerate() {
         writeln!(out, "  %{i} = {} : {} @{}", expression(&node.expr), node.dtype, node.level)?;
     }
-    if let Some(c) = &kernel.contraction {
+    if let Some(c) = kernel.contraction() {
         let [batch, m, n, k] = [&c.batch, &c.m, &c.n, &c.k].map(|list| axes(list));
         let (a, b) = (c.a.0, c.b.0);
         let precision = match c.precision {
@@ -37,7 +37,7 @@ fn write(kernel: &Kernel, out: &mut String) -> std::fmt::Result {
         };
         writeln!(out, "  acc {} = %{a} * %{b}, batch [{batch}] m [{m}] n [{n}] k [{k}]{precision}", c.dtype)?;
     }
-    if let Some(a) = &kernel.attention {
+    if let Some(a) = kernel.attention() {
         let [batch, rows, columns, keys, depth] =
             [&a.batch, &a.rows, &a.columns, &a.keys, &a.depth].map(|list| axes(list));
         let named = |name: &str, operand: Option<ExprId>| {
@@ -55,7 +55,7 @@ fn write(kernel: &Kernel, out: &mut String) -> std::fmt::Result {
         }
         writeln!(out)?;
     }
-    if let Some(s) = &kernel.scatter {
+    if let Some(s) = kernel.scatter() {
         writeln!(
             out,
             "  scatter {:?} {}[{}][{} + %{}/{} * {}] %{} along [{}]",

@@ -4,7 +4,7 @@
 //! first axis and by 1 along the second is a kernel of `[128]`: no division
 //! recovers positions, and vectors find longer rows.
 
-use crate::kernel::{Affine, AxisId, Expr, Kernel, LoopAxis};
+use crate::kernel::{Affine, AxisId, Expr, Kernel, KernelRoot, LoopAxis};
 
 /// The same kernel with as few axes as its addresses allow.
 #[must_use]
@@ -18,12 +18,14 @@ pub fn coalesce(kernel: &Kernel) -> Kernel {
 
 /// Two neighbours of one level, outer and inner, that can become one.
 fn pair(kernel: &Kernel) -> Option<(AxisId, AxisId)> {
-    let lists: Vec<Vec<AxisId>> = match (&kernel.contraction, &kernel.attention) {
-        (Some(c), _) => vec![c.batch.clone(), c.m.clone(), c.n.clone(), c.k.clone()],
-        (None, Some(a)) => {
+    let lists: Vec<Vec<AxisId>> = match &kernel.root {
+        KernelRoot::Contraction(c) => vec![c.batch.clone(), c.m.clone(), c.n.clone(), c.k.clone()],
+        KernelRoot::Attention(a) => {
             [&a.batch, &a.summed, &a.rows, &a.keys, &a.depth, &a.columns, &a.width].map(Vec::clone).into()
         }
-        (None, None) => (0..=kernel.depth()).map(|level| kernel.level_axes(level).collect()).collect(),
+        KernelRoot::Elementwise | KernelRoot::Scatter(_) => {
+            (0..=kernel.depth()).map(|level| kernel.level_axes(level).collect()).collect()
+        }
     };
     let wide = |axis: &AxisId| kernel.axes[axis.index()].extent > 1;
     for list in lists {
@@ -52,7 +54,7 @@ fn joins(kernel: &Kernel, outer: AxisId, inner: AxisId) -> bool {
 fn each(kernel: &Kernel, visit: &mut dyn FnMut(&Affine)) {
     kernel.exprs.iter().flat_map(|node| node.expr.positions()).for_each(&mut *visit);
     kernel.stores.iter().for_each(|store| visit(&store.address));
-    kernel.scatter.iter().for_each(|scatter| visit(&scatter.address));
+    kernel.scatter().into_iter().for_each(|scatter| visit(&scatter.address));
 }
 
 /// The outer axis takes the inner one's place; the outer is left with one
@@ -83,7 +85,7 @@ fn merge(kernel: &mut Kernel, outer: AxisId, inner: AxisId) {
         }
     }
     kernel.stores.iter_mut().for_each(|store| forget(&mut store.address));
-    if let Some(scatter) = &mut kernel.scatter {
+    if let Some(scatter) = kernel.scatter_mut() {
         forget(&mut scatter.address);
     }
 }

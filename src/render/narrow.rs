@@ -23,17 +23,16 @@ pub fn narrow(kernel: &Kernel) -> Kernel {
     (0..kernel.exprs.len() as u32).for_each(|id| narrowing.push(ExprId(id)));
     let mut result = Kernel { exprs: Vec::new(), ..kernel.clone() };
     result.stores.iter_mut().for_each(|store| store.value = narrowing.wide(store.value));
-    if let Some(c) = &mut result.contraction {
+    if let Some(c) = result.contraction_mut() {
         (c.a, c.b) = (narrowing.wide(c.a), narrowing.wide(c.b));
     }
-    if let Some(a) = &mut result.attention {
-        let a = &mut **a;
+    if let Some(a) = result.attention_mut() {
         (a.q, a.k) = (narrowing.wide(a.q), narrowing.wide(a.k));
         for operand in [&mut a.v, &mut a.mask, &mut a.g, &mut a.log_sum, &mut a.product] {
             *operand = operand.map(|operand| narrowing.wide(operand));
         }
     }
-    if let Some(scatter) = &mut result.scatter {
+    if let Some(scatter) = result.scatter_mut() {
         (scatter.index, scatter.value) = (narrowing.own(scatter.index), narrowing.wide(scatter.value));
     }
     result.exprs = narrowing.exprs;

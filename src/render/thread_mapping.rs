@@ -345,7 +345,7 @@ fn run_axis(address: &Affine, coarsening: &Coarsening, count: usize) -> Option<A
 /// The layout of a contraction: a tile of the product per invocation.
 pub fn contraction(kernel: &Kernel, target: &GpuTarget) -> ThreadMapping {
     let mut coarsening = Coarsening::single(kernel);
-    let Some(c) = &kernel.contraction else { panic!("a contraction's tiling without one") };
+    let Some(c) = kernel.contraction() else { panic!("a contraction's tiling without one") };
     let after = kernel.exprs.iter().filter(|node| node.level == 0).count();
     let work = kernel.points(kernel.depth().min(1)) as u64;
     let (rows, columns) = match target.adapter {

@@ -151,7 +151,7 @@ mod tests {
     fn product(y: &Tensor) -> Kernel {
         let report = y.plan().expect("a plan");
         let mut kernels = report.kernels.iter().filter_map(|kernel| kernel.work().kernel());
-        kernels.find(|kernel| kernel.contraction.is_some()).expect("a product").clone()
+        kernels.find(|kernel| kernel.contraction().is_some()).expect("a product").clone()
     }
 
     fn is_computed(kernel: &Kernel) -> bool {

@@ -118,7 +118,7 @@ fn reads_below(graph: &Graph, step: &Step) -> impl Iterator<Item = NodeId> {
 /// order. A scatter also names the base that it updates.
 fn binds(graph: &Graph, kernel: &Kernel, step: &Step) -> bool {
     let given = |id: &NodeId| (graph.ty(*id).dtype, graph.ty(*id).shape.numel());
-    let buffer = kernel.scatter.iter().map(|scatter| (scatter.dtype, scatter.numel));
+    let buffer = kernel.scatter().into_iter().map(|scatter| (scatter.dtype, scatter.numel));
     let inputs = kernel.inputs.iter().map(|input| (input.dtype, input.numel)).chain(buffer.clone());
     let outputs = kernel.stores.iter().map(|store| (store.dtype, store.numel)).chain(buffer);
     let is_argument = |id: &NodeId| matches!(graph.node(*id).op, Op::Arg(..));
@@ -217,7 +217,7 @@ fn shared_buffers(
     let alone = |id: &&NodeId| !in_pack(graph, **id) && !matches!(graph.node(**id).op, Op::Pack(_));
     let outputs: Vec<NodeId> = step.outputs.iter().filter(alone).copied().collect();
     let base = |input: &NodeId| {
-        kernel.scatter.is_some() && outputs.iter().any(|output| graph.node(*output).operands[0] == *input)
+        kernel.scatter().is_some() && outputs.iter().any(|output| graph.node(*output).operands[0] == *input)
     };
     let mut wrong = Vec::new();
     for &input in step.inputs.iter().filter(alone).filter(|input| !base(input)) {
@@ -329,7 +329,7 @@ fn misplaced(
 /// outputs, it writes all of them when everything is computed.
 fn in_place(graph: &Graph, step: &Step, input: NodeId, output: NodeId) -> bool {
     let Some(kernel) = step.kernel() else { return false };
-    if kernel.scatter.is_some() {
+    if kernel.scatter().is_some() {
         return graph.node(output).operands[0] == input;
     }
     let mut stores = kernel.stores.iter().zip(&step.outputs);

@@ -346,7 +346,7 @@ impl ReuseQuery<'_> {
     /// Memory that an output takes over from an input of the same step.
     fn shared(&self, output: NodeId, storages: &Storages) -> Option<ReusedMemory> {
         let kernel = self.step.kernel()?;
-        if kernel.scatter.is_some() {
+        if kernel.scatter().is_some() {
             let base = self.graph.node(output).operands[0];
             return storages.of.get(&base).map(|&number| ReusedMemory::Storage(number));
         }

@@ -183,7 +183,7 @@ pub(super) fn step_of(graph: &Graph, group: FusionGroup, works: &mut Works) -> S
         (Some(call), _) => {
             let kernel;
             LoweredKernel { kernel, inputs, outputs, args } = call;
-            if kernel.scatter.is_some() {
+            if kernel.scatter().is_some() {
                 // The base is not bound as an input, but must be there first.
                 inputs.push(graph.node(outputs[0]).operands[0]);
             }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::base::{CowArc, DType, Shape};
+use crate::base::{DType, Shape};
 use crate::ir::{BuiltIn, Composite, NodeId, Op, Type};
 use crate::kernel::affine::AxisId;
 use crate::kernel::blocker::Blocker;
@@ -10,6 +10,7 @@ use crate::kernel::expr::{Expr, ExprId};
 use crate::kernel::index::{Position, Positions, bijective_axes};
 use crate::kernel::lower::{Lowered, Lowerer};
 use crate::kernel::nest::{AttentionPart, FusedAttention};
+use crate::kernel::root::KernelRoot;
 
 /// The widest rows of queries, keys and values that templates hold.
 pub const MAX_WIDTH: usize = 128;
@@ -222,7 +223,7 @@ impl<'g> Lowerer<'_, 'g> {
         let axes = |dim: usize| self.builder.dims[dim].axes.to_vec();
         let (rows, keys) =
             if part.by_query() { (along, axes(dims.others)) } else { (axes(dims.others), along) };
-        self.attention = Some(CowArc::from(FusedAttention {
+        self.root = KernelRoot::from(FusedAttention {
             part,
             q,
             k,
@@ -240,7 +241,7 @@ impl<'g> Lowerer<'_, 'g> {
             depth: axes(dims.depth),
             columns: dims.columns.map_or_else(|| width.clone(), axes),
             width,
-        }));
+        });
         let sum = self.builder.expr(Expr::Accumulator, DType::F32, 0);
         let narrower = node.ty.dtype != DType::F32;
         Ok(if narrower { self.builder.expr(Expr::Cast(sum), node.ty.dtype, 0) } else { sum })

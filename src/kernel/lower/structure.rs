@@ -14,6 +14,7 @@ use crate::kernel::index::{Position, Positions, bijective_axes, linear};
 use crate::kernel::lower::movement::computed;
 use crate::kernel::lower::{Lowered, LoweredKernel, Lowerer};
 use crate::kernel::nest::{Contraction, ScatterStore};
+use crate::kernel::root::KernelRoot;
 
 /// The deepest level of rows.
 const MAX_LEVEL: u8 = 2;
@@ -271,8 +272,7 @@ impl Lowerer<'_, '_> {
         let (a, b) = lowered?;
         let k = k_dims.iter().flat_map(|&dim| self.builder.dims[dim].axes.clone()).collect();
         let dtype = node.ty.dtype.compute();
-        self.contraction =
-            Some(Contraction { a, b, dtype, precision: dims.precision, batch, m, n, k }.into());
+        self.root = Contraction { a, b, dtype, precision: dims.precision, batch, m, n, k }.into();
         Ok(self.builder.expr(Expr::Accumulator, node.ty.dtype, 0))
     }
 
@@ -331,7 +331,7 @@ impl Lowerer<'_, '_> {
         let shape = self.shape(id);
         let mut others = at.clone();
         others[axis] = Position::default();
-        let scatter = ScatterStore {
+        self.root = KernelRoot::from(ScatterStore {
             dtype: node.ty.dtype,
             index,
             checked: !self.builder.is_index(index, shape[axis]),
@@ -342,8 +342,8 @@ impl Lowerer<'_, '_> {
             axes: self.builder.dims[self.root_dims[axis]].axes.to_vec(),
             mode,
             numel: shape.numel(),
-        };
-        Ok(self.call(NodeIds::from_slice(&[id]), Vec::new(), Some(scatter.into())))
+        });
+        Ok(self.call(NodeIds::from_slice(&[id]), Vec::new()))
     }
 }
 

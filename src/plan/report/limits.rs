@@ -95,7 +95,7 @@ fn reasons(kernel: &KernelReport, limits: &GpuTarget) -> Vec<Unsupported> {
 /// Bytes of an attention's scores.
 fn scores(work: &Workload) -> Option<u64> {
     let Workload::Kernel(kernel) = work else { return None };
-    let AttentionExtents { batch, rows, keys, .. } = AttentionExtents::of(kernel, kernel.attention.as_ref()?);
+    let AttentionExtents { batch, rows, keys, .. } = AttentionExtents::of(kernel, kernel.attention()?);
     Some((batch * rows).saturating_mul(keys).saturating_mul(DType::F32.size()) as u64)
 }
 
@@ -104,7 +104,7 @@ fn buffers(kernel: &Kernel) -> Vec<u64> {
     let bytes = |numel: usize, size: usize| (numel as u64).saturating_mul(size as u64);
     let inputs = kernel.inputs.iter().map(|input| bytes(input.numel, input.dtype.size()));
     let stores = kernel.stores.iter().map(|store| bytes(store.numel, store.dtype.size()));
-    let scatter = kernel.scatter.iter().map(|scatter| bytes(scatter.numel, scatter.dtype.size()));
+    let scatter = kernel.scatter().into_iter().map(|scatter| bytes(scatter.numel, scatter.dtype.size()));
     inputs.chain(stores).chain(scatter).collect()
 }
 

@@ -54,7 +54,7 @@ impl Backend for Attending {
     }
     fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>> {
         match work.kernel() {
-            Some(kernel) if kernel.attention.is_some() => Ok(Arc::new(PointByPoint(work.clone()))),
+            Some(kernel) if kernel.attention().is_some() => Ok(Arc::new(PointByPoint(work.clone()))),
             Some(_) | None => self.0.compile(work),
         }
     }
@@ -224,7 +224,7 @@ fn parts(operands: &[Tensor; 3], opts: &AttentionOpts, tolerance: f64) -> Vec<&'
                 assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "element {i}: {a} for {b}");
             }
         }
-        kernels.iter().filter_map(|kernel| Some(kernel.attention.as_ref()?.part.name())).collect()
+        kernels.iter().filter_map(|kernel| Some(kernel.attention()?.part.name())).collect()
     })
 }
 
@@ -298,7 +298,7 @@ fn a_gradient_of_the_mask_takes_the_scores() {
     with_context(&attending(true), || {
         let report = made().plan().expect("a plan");
         let mut kernels = report.kernels.iter().filter_map(|kernel| kernel.work().kernel());
-        assert!(kernels.all(|kernel| kernel.attention.is_none()), "{report}");
+        assert!(kernels.all(|kernel| kernel.attention().is_none()), "{report}");
     });
 }
 

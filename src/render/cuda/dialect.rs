@@ -25,7 +25,7 @@ impl Cuda {
     pub fn of(kernel: &Kernel, wide: bool) -> Cuda {
         Cuda {
             inputs: kernel.inputs.iter().map(|input| input.dtype).collect(),
-            outputs: match &kernel.scatter {
+            outputs: match kernel.scatter() {
                 Some(scatter) => vec![scatter.dtype],
                 None => kernel.stores.iter().map(|store| store.dtype).collect(),
             },

@@ -59,7 +59,7 @@ pub(super) fn is_wide(kernel: &Kernel) -> Result<bool, Unsupported> {
         wide |= low < -most || high > most;
     }
     wide |= kernel.stores.iter().any(|store| store.numel as i64 > most);
-    wide |= kernel.scatter.as_ref().is_some_and(|scatter| scatter.numel as i64 > most);
+    wide |= kernel.scatter().is_some_and(|scatter| scatter.numel as i64 > most);
     Ok(wide)
 }
 

@@ -34,7 +34,7 @@ pub mod thresholds;
 pub mod tiles;
 
 use crate::base::DType;
-use crate::kernel::{Kernel, Workload};
+use crate::kernel::{Kernel, KernelRoot, Workload};
 use crate::render::choice::TemplateChoice;
 use crate::render::coalesce::coalesce;
 use crate::render::product::oriented;
@@ -70,18 +70,18 @@ pub fn render_work(work: &Workload, target: &GpuTarget) -> Result<Option<Shader>
 /// # Errors
 /// More slots than a launch takes; more elements than a launch reaches.
 pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported> {
-    let KernelSequence { parts, scratch } = match (&kernel.contraction, product::as_sums(kernel)) {
+    let KernelSequence { parts, scratch } = match (kernel.contraction(), product::as_sums(kernel)) {
         (None, _) => split::split(kernel, target),
         (Some(_), Some(sums)) => split::split(&sums, target),
         (Some(_), None) => product::split(BoundKernel::whole(coalesce(kernel)), target),
     };
     let mut passes = Vec::with_capacity(parts.len());
     for part in &parts {
-        let pass = match (&part.kernel.attention, &part.kernel.contraction, &part.kernel.scatter) {
-            (Some(a), _, _) => attention::render(part, a, target)?,
-            (None, Some(c), _) => product::render(part, c, target)?,
-            (None, None, Some(scatter)) => scatter::render(part, scatter, target)?,
-            (None, None, None) => match scan::shared(&part.kernel, target) {
+        let pass = match &part.kernel.root {
+            KernelRoot::Attention(a) => attention::render(part, a, target)?,
+            KernelRoot::Contraction(c) => product::render(part, c, target)?,
+            KernelRoot::Scatter(scatter) => scatter::render(part, scatter, target)?,
+            KernelRoot::Elementwise => match scan::shared(&part.kernel, target) {
                 Some(shared) => scan::render(part, &shared, target)?,
                 None => kernel::rows(part, target)?,
             },
@@ -97,17 +97,17 @@ pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported
 /// The ways in which a template computes a kernel, the one that is taken by itself first.
 pub fn choices(kernel: &Kernel, target: &GpuTarget) -> Vec<TemplateChoice> {
     let kernel = &coalesce(kernel);
-    match (&kernel.contraction, &kernel.attention) {
-        (Some(_), _) if product::as_sums(kernel).is_some() => Vec::new(),
-        (Some(c), _) => {
+    match &kernel.root {
+        KernelRoot::Contraction(_) if product::as_sums(kernel).is_some() => Vec::new(),
+        KernelRoot::Contraction(c) => {
             let ways = tiles::suitable(kernel, &oriented(kernel, c), target);
             ways.into_iter().map(|way| TemplateChoice::CudaProduct(way.tile)).collect()
         }
-        (None, Some(a)) => {
+        KernelRoot::Attention(a) => {
             let rows = attention::suitable(kernel, a, target);
             rows.into_iter().map(TemplateChoice::CudaAttention).collect()
         }
-        (None, None) => Vec::new(),
+        KernelRoot::Elementwise | KernelRoot::Scatter(_) => Vec::new(),
     }
 }
 
@@ -133,7 +133,7 @@ impl Parameters {
             parameters.pointer(memory, &ty, &format!("in{slot}"));
         }
         let stored = kernel.stores.iter().map(|store| store.dtype);
-        let stored = kernel.scatter.iter().map(|scatter| scatter.dtype).chain(stored);
+        let stored = kernel.scatter().into_iter().map(|scatter| scatter.dtype).chain(stored);
         for (number, (dtype, &memory)) in stored.zip(&part.outputs).enumerate() {
             parameters.pointer(memory, dialect::storage(dtype), &format!("out{number}"));
         }

@@ -46,7 +46,7 @@ impl PlainMatmul {
     /// 32 bits, whose products are stored in that type or as 32-bit floats.
     pub fn of(kernel: &Kernel) -> Option<PlainMatmul> {
         let kernel = &coalesce(kernel);
-        let c = &oriented(kernel, kernel.contraction.as_ref()?);
+        let c = &oriented(kernel, kernel.contraction()?);
         let [store] = kernel.stores.as_slice() else { return None };
         if c.dtype != DType::F32 || !is_the_sum(kernel, store.value, store.dtype) {
             return None;

@@ -39,7 +39,7 @@ const LINE_BYTES: usize = 128;
 /// A product as sums over its depth, where blocks have nothing to share: of one row, and so
 /// little depth that a thread has all of it (a convolution of each channel by itself).
 pub fn as_sums(kernel: &Kernel) -> Option<Kernel> {
-    let c = oriented(kernel, kernel.contraction.as_ref()?);
+    let c = oriented(kernel, kernel.contraction()?);
     let ProductExtents { m, k, .. } = ProductExtents::of(kernel, &c);
     let floats = matches!(c.dtype, DType::F32 | DType::F64);
     if m == 1 && (1..thresholds::MIN_K_PER_PART).contains(&k) && floats { as_reduction(kernel) } else { None }
@@ -55,7 +55,7 @@ fn chosen(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Option<SplitK
 pub fn split(whole: BoundKernel, target: &GpuTarget) -> KernelSequence {
     let mut split = KernelSequence::default();
     let way = |part: &BoundKernel| {
-        let turned = oriented(&part.kernel, part.kernel.contraction.as_ref()?);
+        let turned = oriented(&part.kernel, part.kernel.contraction()?);
         Some((chosen(&part.kernel, &turned, target)?, turned))
     };
     let stored =

@@ -11,7 +11,7 @@ use crate::render::thresholds::MAX_PRODUCT_ELEMENTS_PER_STEP;
 
 /// How the contracted axes are cut, if they should be.
 pub fn split_point(kernel: &Kernel, target: &GpuTarget) -> Option<SplitPoint> {
-    let Some(c) = &kernel.contraction else { panic!("a contraction's parts without one") };
+    let Some(c) = kernel.contraction() else { panic!("a contraction's parts without one") };
     let (points, rows) = (kernel.level_points(0), kernel.level_points(1));
     let most = target.max_iterations / iterations::of_body(kernel, 1, MAX_PRODUCT_ELEMENTS_PER_STEP);
     let parts = parts_to_fill_device(points, rows, target).unwrap_or(1);
@@ -25,7 +25,7 @@ pub fn split_point(kernel: &Kernel, target: &GpuTarget) -> Option<SplitPoint> {
 /// Two kernels at least: products of each piece, and their sum.
 pub fn split(split: &mut KernelSequence, part: &BoundKernel, split_point: &SplitPoint, target: &GpuTarget) {
     let kernel = &part.kernel;
-    let Some(c) = &kernel.contraction else { panic!("a contraction's parts without one") };
+    let Some(c) = kernel.contraction() else { panic!("a contraction's parts without one") };
     let points = kernel.level_points(0);
     let numel = split_point.parts() * points;
     let block = split.block(numel * c.dtype.size());
@@ -71,7 +71,6 @@ fn of_group(
     let sum = rewriter.builder.expr(Expr::Accumulator, c.dtype, 0);
     rewriter.store(block, sum, 0, address, split_point.parts() * points);
     let mut part = rewriter.finish();
-    part.kernel.contraction =
-        Some(Contraction { a, b, dtype: c.dtype, precision: c.precision, batch, m, n, k }.into());
+    part.kernel.root = Contraction { a, b, dtype: c.dtype, precision: c.precision, batch, m, n, k }.into();
     part
 }

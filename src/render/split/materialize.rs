@@ -33,7 +33,7 @@ pub fn split(
     target: &GpuTarget,
 ) -> BoundKernel {
     let kernel = &part.kernel;
-    let Some(c) = &kernel.contraction else { panic!("operands without a contraction") };
+    let Some(c) = kernel.contraction() else { panic!("operands without a contraction") };
     let blocks: Vec<PassBuffer> =
         stored.iter().map(|own| split.block(own.numel(part) * own.dtype.size())).collect();
     for (own, &block) in stored.iter().zip(&blocks) {
@@ -53,8 +53,7 @@ pub fn split(
     let (a, b) = (rewriter.copy(c.a), rewriter.copy(c.b));
     rewriter.copy_stores(0);
     let mut part = rewriter.finish();
-    part.kernel.contraction =
-        Some(Contraction { a, b, dtype: c.dtype, precision: c.precision, batch, m, n, k }.into());
+    part.kernel.root = Contraction { a, b, dtype: c.dtype, precision: c.precision, batch, m, n, k }.into();
     part
 }
 

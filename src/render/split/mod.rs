@@ -79,16 +79,16 @@ impl KernelSequence {
         let kernel = &part.kernel;
         // Attention keeps to the limits or is no kernel: `render::attention`.
         // Rows of rows of nothing are rows.
-        if kernel.attention.is_some() || kernel.points(kernel.depth().min(1)) == 0 {
+        if kernel.attention().is_some() || kernel.points(kernel.depth().min(1)) == 0 {
             return self.parts.push(part);
         }
-        if let Some(scatter) = &kernel.scatter {
+        if let Some(scatter) = kernel.scatter() {
             return match scatter::split_point(kernel, scatter, target) {
                 Some(split_point) => scatter::split(self, &part, scatter, &split_point, target),
                 None => self.parts.push(part),
             };
         }
-        if kernel.contraction.is_some() {
+        if kernel.contraction().is_some() {
             return match contraction::split_point(kernel, target) {
                 Some(split_point) => contraction::split(self, &part, &split_point, target),
                 None => self.parts.push(part),

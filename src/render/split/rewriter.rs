@@ -4,8 +4,8 @@ use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::builder::KernelBuilder;
 use crate::kernel::{
-    Access, Affine, AxisId, Expr, ExprId, Guard, Kernel, KernelInput, KernelStore, LoopAxis, ScatterStore,
-    Within,
+    Access, Affine, AxisId, Expr, ExprId, Guard, Kernel, KernelInput, KernelRoot, KernelStore, LoopAxis,
+    ScatterStore, Within,
 };
 use crate::render::shader::PassBuffer;
 use crate::render::split::{BoundKernel, PartGroup, SplitPoint};
@@ -286,7 +286,7 @@ impl<'k> KernelRewriter<'k> {
     /// The part that scatters to some memory.
     pub fn scatter(self, scatter: ScatterStore, to: PassBuffer) -> BoundKernel {
         let mut part = self.finish();
-        part.kernel.scatter = Some(scatter.into());
+        part.kernel.root = scatter.into();
         part.outputs = vec![to];
         part
     }
@@ -302,9 +302,7 @@ impl<'k> KernelRewriter<'k> {
             inputs: inputs.into(),
             stores: self.stores.into(),
             args: self.from.kernel.args,
-            contraction: None,
-            attention: None,
-            scatter: None,
+            root: KernelRoot::Elementwise,
         };
         BoundKernel { kernel, inputs: self.inputs, outputs: self.outputs }
     }

@@ -211,7 +211,7 @@ impl<'k> KernelShader<'k> {
     /// What the device lacks.
     pub fn contraction(&self) -> Result<Pass, Unsupported> {
         let (kernel, target) = (self.kernel(), self.target);
-        let Some(c) = &kernel.contraction else { panic!("a contraction's shader without one") };
+        let Some(c) = kernel.contraction() else { panic!("a contraction's shader without one") };
         let mapping = thread_mapping::contraction(kernel, target);
         let count = mapping.coarsening.factors;
         let size =

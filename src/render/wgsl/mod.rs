@@ -27,7 +27,7 @@ pub mod thresholds;
 pub mod words;
 
 use crate::base::DType;
-use crate::kernel::{Expr, ExprId, Kernel, Workload};
+use crate::kernel::{Expr, ExprId, Kernel, KernelRoot, Workload};
 use crate::render::attention::{AttentionExtents, WgslAttentionTile};
 use crate::render::choice::TemplateChoice;
 use crate::render::coalesce::coalesce;
@@ -49,18 +49,17 @@ pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported
     for part in &parts {
         check_types(&part.kernel, target)?;
         let shader = kernel::KernelShader { part, target, inputs: kernel.inputs.len() };
-        let (contraction, attention) = (&part.kernel.contraction, &part.kernel.attention);
-        let pass = match (contraction, attention, &part.kernel.scatter) {
-            (Some(c), ..) => {
+        let pass = match &part.kernel.root {
+            KernelRoot::Contraction(c) => {
                 let c = oriented(&part.kernel, c);
                 match target.chosen(&suitable(&part.kernel, &c, target), TemplateChoice::Product) {
                     Some(tile) => product::render(&shader, &c, &tile)?,
                     None => shader.contraction()?,
                 }
             }
-            (None, Some(a), _) => attention::render(&shader, a)?,
-            (None, None, Some(scatter)) => shader.scatter(scatter)?,
-            (None, None, None) => match WorkgroupScan::of(&part.kernel, target) {
+            KernelRoot::Attention(a) => attention::render(&shader, a)?,
+            KernelRoot::Scatter(scatter) => shader.scatter(scatter)?,
+            KernelRoot::Elementwise => match WorkgroupScan::of(&part.kernel, target) {
                 Some(shared) => scan::render(&shader, &shared)?,
                 None => shader.rows()?,
             },
@@ -78,16 +77,16 @@ pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported
 /// there is nothing to compile, and timed, for each.
 pub fn choices(kernel: &Kernel, target: &GpuTarget) -> Vec<TemplateChoice> {
     let kernel = &coalesce(kernel);
-    match (&kernel.contraction, &kernel.attention) {
-        (Some(c), _) => {
+    match &kernel.root {
+        KernelRoot::Contraction(c) => {
             let tiles = suitable(kernel, &oriented(kernel, c), target);
             tiles.into_iter().map(TemplateChoice::Product).collect()
         }
-        (None, Some(a)) => {
+        KernelRoot::Attention(a) => {
             let blocks = WgslAttentionTile::suitable(&AttentionExtents::of(kernel, a), target);
             blocks.into_iter().map(TemplateChoice::Attention).collect()
         }
-        (None, None) => Vec::new(),
+        KernelRoot::Elementwise | KernelRoot::Scatter(_) => Vec::new(),
     }
 }
 
@@ -108,9 +107,7 @@ fn check_types(kernel: &Kernel, target: &GpuTarget) -> Result<(), Unsupported> {
 /// The values that a kernel stores, multiplies or scatters.
 fn roots(kernel: &Kernel) -> Vec<ExprId> {
     let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
-    roots.extend(kernel.contraction.iter().flat_map(|c| [c.a, c.b]));
-    roots.extend(kernel.attention.iter().flat_map(|a| a.operands()));
-    roots.extend(kernel.scatter.iter().flat_map(|scatter| [scatter.index, scatter.value]));
+    roots.extend(kernel.root.operands());
     roots
 }
 

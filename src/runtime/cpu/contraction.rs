@@ -91,7 +91,7 @@ impl Strides {
 /// of them would be written to be read once: a convolution of each channel by
 /// itself, say.
 pub fn sums(kernel: &Kernel) -> Option<Kernel> {
-    let product = kernel.contraction.as_ref()?;
+    let product = kernel.contraction()?;
     let points = |axes: &[AxisId]| kernel.points_of(axes);
     let vectors = points(&product.m).min(points(&product.n)) == 1;
     // No axis, no rows to sum over.

@@ -27,7 +27,7 @@ use crate::base::{Device, Error, Optimization, Result};
 use crate::ir::{Custom, DeviceBuffer, Type};
 use crate::kernel::horizontal_fusion::fuse_horizontally;
 use crate::kernel::index_set_splitting::split_index_set;
-use crate::kernel::{Contraction, Kernel, Sort, Workload};
+use crate::kernel::{Contraction, Kernel, KernelRoot, Sort, Workload};
 use crate::runtime::cpu::attention::AttentionProgram;
 use crate::runtime::cpu::memory::MemoryView;
 use crate::runtime::cpu::pool::HostPool;
@@ -120,10 +120,10 @@ impl Backend for CpuBackend {
     }
     fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>> {
         Ok(match work {
-            Workload::Kernel(kernel) => match (&kernel.contraction, &kernel.attention) {
-                (Some(product), _) => compile_product(kernel, product),
-                (None, Some(attention)) => Arc::new(AttentionProgram::new(kernel, attention)),
-                (None, None) => compile_loops(kernel),
+            Workload::Kernel(kernel) => match &kernel.root {
+                KernelRoot::Contraction(product) => compile_product(kernel, product),
+                KernelRoot::Attention(attention) => Arc::new(AttentionProgram::new(kernel, attention)),
+                KernelRoot::Elementwise | KernelRoot::Scatter(_) => compile_loops(kernel),
             },
             Workload::Sort(sort) => Arc::new(SortProgram(sort.clone())),
             Workload::Custom(custom, inputs, outputs) => Arc::new(CustomProgram {

@@ -81,7 +81,7 @@ impl ReferenceRun<'_> {
     fn grid_point(&self, index: usize) {
         let kernel = self.kernel;
         let mut values: Vec<Option<PointValues>> = vec![None; kernel.exprs.len()];
-        if let Some(contraction) = &kernel.contraction {
+        if let Some(contraction) = kernel.contraction() {
             self.evaluate(contraction.a, index, &mut values, None);
             self.evaluate(contraction.b, index, &mut values, None);
             let sum = self.contract(contraction, &values);
@@ -89,7 +89,7 @@ impl ReferenceRun<'_> {
                 self.evaluate(store.value, index, &mut values, Some(sum));
             }
         }
-        if let Some(attention) = &kernel.attention {
+        if let Some(attention) = kernel.attention() {
             attention.operands().for_each(|operand| self.evaluate(operand, index, &mut values, None));
             let result = self.attention(attention, index, &values);
             for store in &kernel.stores {
@@ -99,7 +99,7 @@ impl ReferenceRun<'_> {
         for store in &kernel.stores {
             self.evaluate(store.value, index, &mut values, None);
         }
-        if let Some(scatter) = &kernel.scatter {
+        if let Some(scatter) = kernel.scatter() {
             self.evaluate(scatter.index, index, &mut values, None);
             self.evaluate(scatter.value, index, &mut values, None);
             self.scatter(scatter, index, &values);

@@ -155,12 +155,12 @@ fn run_there(
     inputs: &[DeviceBuffer],
     overwritten: Option<u32>,
 ) -> Result<Outcome, String> {
-    let outs: Vec<(usize, DType)> = match &kernel.scatter {
+    let outs: Vec<(usize, DType)> = match kernel.scatter() {
         Some(scatter) => vec![(scatter.numel, scatter.dtype)],
         None => kernel.stores.iter().map(|store| (store.numel, store.dtype)).collect(),
     };
     let start = |dtype: DType, i: usize| {
-        Scalar::Int(if kernel.scatter.is_some() { i as i64 % 3 } else { 77 }).cast(dtype)
+        Scalar::Int(if kernel.scatter().is_some() { i as i64 % 3 } else { 77 }).cast(dtype)
     };
     let upload = |bytes: &[u8]| backend.upload(bytes).expect("memory for a test");
     let there: Vec<DeviceBuffer> = inputs.iter().map(|input| upload(host::bytes(input))).collect();
@@ -225,7 +225,7 @@ fn compare(want: &Outcome, have: &Outcome, tolerance: f64) -> Option<String> {
 /// The kernel whose product takes 16-bit floats as they would be in memory: what is
 /// computed in such a type may be held with more digits, but tensor cores round it.
 fn rounded(kernel: &Kernel) -> Option<Kernel> {
-    let c = kernel.contraction.as_ref()?;
+    let c = kernel.contraction()?;
     cuda::tiles::MmaType::of(kernel, c)?;
     let mut kernel = kernel.clone();
     let mut operand = |id: ExprId| {
@@ -240,7 +240,7 @@ fn rounded(kernel: &Kernel) -> Option<Kernel> {
         from
     };
     let operands = (operand(c.a), operand(c.b));
-    let c = kernel.contraction.as_mut()?;
+    let c = kernel.contraction_mut()?;
     (c.a, c.b) = operands;
     Some(kernel)
 }
@@ -250,7 +250,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
 }
 
 fn check_on(backend: &CudaBackend, case: &Case) -> Result<(), TestCaseError> {
-    if case.kernel.stores.is_empty() && case.kernel.scatter.is_none() {
+    if case.kernel.stores.is_empty() && case.kernel.scatter().is_none() {
         return Ok(());
     }
     let text = || crate::kernel::print::text(&case.kernel);

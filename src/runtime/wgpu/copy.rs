@@ -52,7 +52,7 @@ impl CopyProgram {
 /// What a kernel fills its output with, and how many bytes that is, in whole words.
 fn fill(kernel: &Kernel) -> Option<(FillSource, usize)> {
     let [store] = &kernel.stores[..] else { return None };
-    if kernel.depth() > 0 || kernel.contraction.is_some() || kernel.attention.is_some() {
+    if kernel.depth() > 0 || !kernel.is_elementwise() {
         return None;
     }
     let size = store.dtype.size();

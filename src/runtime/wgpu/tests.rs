@@ -76,12 +76,12 @@ fn run_there(
         }
         Err(error) => panic!("{error}\n{}", crate::kernel::print::text(kernel)),
     };
-    let outs: Vec<(usize, DType)> = match &kernel.scatter {
+    let outs: Vec<(usize, DType)> = match kernel.scatter() {
         Some(scatter) => vec![(scatter.numel, scatter.dtype)],
         None => kernel.stores.iter().map(|store| (store.numel, store.dtype)).collect(),
     };
     let start = |dtype: DType, i: usize| {
-        Scalar::Int(if kernel.scatter.is_some() { i as i64 % 3 } else { 77 }).cast(dtype)
+        Scalar::Int(if kernel.scatter().is_some() { i as i64 % 3 } else { 77 }).cast(dtype)
     };
     let upload = |bytes: &[u8]| backend.upload(bytes).expect("memory for a test");
     let there: Vec<DeviceBuffer> = inputs.iter().map(|input| upload(host::bytes(input))).collect();
@@ -147,7 +147,7 @@ fn difference(backend: &WgpuBackend, case: &Case) -> Option<String> {
 }
 
 fn check(backend: Option<WgpuBackend>, case: &Case) -> Result<(), TestCaseError> {
-    if case.kernel.stores.is_empty() && case.kernel.scatter.is_none() {
+    if case.kernel.stores.is_empty() && case.kernel.scatter().is_none() {
         return Ok(());
     }
     let Some(backend) = backend else { return Ok(()) };

@@ -153,9 +153,7 @@ impl FusionState<'_> {
             return Err(Blocker::Bindings { found, limit: capabilities.max_bindings });
         }
         let (rows, extent) = (kernel.level_points(0), kernel.level_points(1));
-        let stores_rows = kernel.contraction.is_none()
-            && kernel.attention.is_none()
-            && kernel.stores.iter().any(|s| s.level > 0);
+        let stores_rows = kernel.is_elementwise() && kernel.stores.iter().any(|s| s.level > 0);
         if stores_rows && rows < 2 * capabilities.workers && rows.saturating_mul(extent) > SMALL {
             return Err(Blocker::TooFewRows { rows, extent });
         }

@@ -212,7 +212,7 @@ impl<'a> Trace<'a> {
 fn recompute_cost(step: &Step, packed: &[bool]) -> Option<u64> {
     let StepAction::Launch(work) = &step.action else { return None };
     let pure = match &**work {
-        Workload::Kernel(kernel) => kernel.scatter.is_none() && !fallible(step),
+        Workload::Kernel(kernel) => kernel.scatter().is_none() && !fallible(step),
         Workload::Sort(_) => true,
         Workload::Custom(..) => false,
     };

@@ -10,9 +10,8 @@ use crate::runtime::cpu::tile::analysis::{analyze, bit};
 
 /// A kernel whose one reduction sums such terms, with a contraction of them in its place.
 pub fn of(kernel: &Kernel) -> Option<(Kernel, Contraction, SummedTerms)> {
-    let plain = kernel.contraction.is_none() && kernel.attention.is_none() && kernel.scatter.is_none();
     let flat = kernel.depth() == 1 && kernel.stores.iter().all(|store| store.level == 0);
-    if !plain || !flat {
+    if !kernel.is_elementwise() || !flat {
         return None;
     }
     let (at, term) = only_sum(kernel)?;

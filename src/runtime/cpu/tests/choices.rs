@@ -54,7 +54,7 @@ fn run(backend: Arc<dyn Backend>, &(title, is_computed, computed): &Case) -> Ran
     with_context(&context, || {
         let y = computed(name);
         let report = y.plan().expect("a plan");
-        let of_template = |kernel: &&Kernel| kernel.contraction.is_some() || kernel.attention.is_some();
+        let of_template = |kernel: &&Kernel| kernel.contraction().is_some() || kernel.attention().is_some();
         let kernels = report.kernels.iter().filter_map(|kernel| kernel.work().kernel());
         let kernel = kernels.clone().find(of_template).expect("a kernel for a template").clone();
         let is_dynamic = kernel.exprs.iter().filter_map(|node| node.expr.load());

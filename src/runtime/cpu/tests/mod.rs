@@ -55,7 +55,7 @@ pub(in crate::runtime) enum By {
 
 /// Runs a kernel.
 pub(in crate::runtime) fn run(kernel: &Kernel, inputs: &[DeviceBuffer], by: By) -> Outcome {
-    let outs: Vec<(usize, DType)> = match &kernel.scatter {
+    let outs: Vec<(usize, DType)> = match kernel.scatter() {
         Some(scatter) => vec![(scatter.numel, scatter.dtype)],
         None => kernel.stores.iter().map(|store| (store.numel, store.dtype)).collect(),
     };
@@ -63,7 +63,7 @@ pub(in crate::runtime) fn run(kernel: &Kernel, inputs: &[DeviceBuffer], by: By) 
         .iter()
         .map(|&(numel, dtype)| {
             // What nothing writes stays recognisable; a scatter needs a base.
-            let base = |i: usize| Scalar::Int(if kernel.scatter.is_some() { i as i64 % 3 } else { 77 });
+            let base = |i: usize| Scalar::Int(if kernel.scatter().is_some() { i as i64 % 3 } else { 77 });
             buffer(&(0..numel).map(|i| base(i).cast(dtype)).collect::<Vec<_>>(), dtype)
         })
         .collect();
@@ -124,7 +124,7 @@ fn difference(
     let rounds = program.source().contains("of pairs of bf16");
     let want = run(kernel, inputs, if rounds { By::Rounding } else { By::Reference });
     // A product is computed by blocks of its own.
-    let cut = kernel.contraction.is_none().then_some(By::Pieces(overwritten));
+    let cut = kernel.contraction().is_none().then_some(By::Pieces(overwritten));
     for by in [Some(By::Device(overwritten)), cut].into_iter().flatten() {
         let have = run(&device, inputs, by);
         if want.bad_index != have.bad_index {

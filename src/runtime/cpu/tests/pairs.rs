@@ -174,7 +174,7 @@ fn strict_products_flush_nothing() {
     let source = report.kernels[0].source().expect("a text");
     assert!(source.contains("of pairs of bf16"), "{source}");
     let mut kernel = report.kernels[0].work().kernel().expect("a product").clone();
-    let contraction = kernel.contraction.as_mut().expect("a product");
+    let contraction = kernel.contraction_mut().expect("a product");
     contraction.precision = Precision::Strict;
     let inputs = [f32::from_bits(0x0001_0000), f32::powi(2.0, 100)]
         .map(|x| buffer(&[Scalar::Float(x.into()); 4], DType::BF16));

@@ -387,7 +387,7 @@ impl Case {
     }
 
     fn check(&self) -> Result<(), TestCaseError> {
-        if self.kernel.stores.is_empty() && self.kernel.scatter.is_none() {
+        if self.kernel.stores.is_empty() && self.kernel.scatter().is_none() {
             return Ok(());
         }
         let inputs: Vec<DeviceBuffer> =

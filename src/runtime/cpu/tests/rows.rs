@@ -326,7 +326,7 @@ fn scatters_are_shared_in_whole_tiles() {
         let y = Tensor::zeros([10, cols], updates.device()).index_add(0, &index, &updates, 1.0);
         let report = y.plan().expect("a plan");
         let scatter = report.kernels.last().expect("a scatter").work().kernel().expect("a kernel");
-        assert!(scatter.scatter.is_some());
+        assert!(scatter.scatter().is_some());
         assert_eq!(wrong(scatter, None), None, "{rows} x {cols}");
     }
 }
@@ -337,7 +337,7 @@ fn scatters_along_rows_take_rows() {
     let index = (Tensor::arange(0, 40 * 300, 1, Device::cpu()) * 7919).remainder(500).reshape([40, 300]);
     let y = Tensor::zeros([40, 500], Device::cpu()).scatter_add(1, &index, ramp(&[40, 300]));
     let report = y.plan().expect("a plan");
-    let work = |i: usize| report.kernels[i].work().kernel().filter(|kernel| kernel.scatter.is_some());
+    let work = |i: usize| report.kernels[i].work().kernel().filter(|kernel| kernel.scatter().is_some());
     let i = (0..report.kernels.len()).find(|&i| work(i).is_some()).expect("a scatter");
     let text = report.kernels[i].source().expect("a text");
     assert!(text.contains(" x 300 of") && !text.contains("transposed"), "{text}");

@@ -56,7 +56,7 @@ fn difference(
     let want = run(kernel, inputs, By::Reference);
     let split = split(kernel, target);
     let long = split.parts.iter().find(|part| {
-        let rows = part.kernel.contraction.is_none() && part.kernel.scatter.is_none();
+        let rows = part.kernel.contraction().is_none() && part.kernel.scatter().is_none();
         // Where the device runs a few rows of a kernel at all.
         let some = 4 * iterations::of_step(&part.kernel, 1, 4) <= target.max_iterations;
         rows && some && thread_mapping::rows(&part.kernel, target).is_err()

@@ -37,7 +37,7 @@ pub fn analyze(kernel: &Kernel) -> ExprFacts {
     for store in &kernel.stores {
         facts.uses[store.value.index()] += 1;
     }
-    if let Some(scatter) = &kernel.scatter {
+    if let Some(scatter) = kernel.scatter() {
         facts.uses[scatter.value.index()] += 1;
         facts.uses[scatter.index.index()] += 1;
     }

@@ -40,7 +40,7 @@ pub fn compile(kernel: &Kernel, outputs: usize) -> TileProgram {
 fn order_axes(kernel: &Kernel) -> Kernel {
     let mut roots: Vec<ExprId> =
         kernel.stores.iter().map(|store| space::unrounded_value(kernel, store)).collect();
-    roots.extend(kernel.scatter.iter().flat_map(|s| [s.index, s.value]));
+    roots.extend(kernel.root.operands());
     space::regroup(kernel, &space::by_level(kernel), &roots).0
 }
 
@@ -71,7 +71,7 @@ pub fn assemble(
         bodies: builder.bodies,
         reductions: builder.reductions,
         scans: builder.scans,
-        conflict_axes: kernel.scatter.iter().flat_map(|scatter| scatter.axes.clone()).collect(),
+        conflict_axes: kernel.scatter().into_iter().flat_map(|scatter| scatter.axes.clone()).collect(),
         partition: WorkPartition::Serial,
         inputs: kernel.inputs.len(),
         empty: kernel.level_points(0) == 0,
@@ -199,7 +199,7 @@ fn partition(kernel: &Kernel, program: &TileProgram) -> WorkPartition {
         return WorkPartition::Serial;
     }
     let tiles = trip_count(&program.loops[0]);
-    if kernel.scatter.is_some() {
+    if kernel.scatter().is_some() {
         return WorkPartition::ConflictFree(work.div_ceil(OPS_PER_JOB).min(MAX_REDUCTION_JOBS));
     }
     let per_tile = work / tiles;

@@ -31,8 +31,7 @@ pub fn by_multiplication(kernel: &Kernel) -> Option<Kernel> {
     let mut multiplied = Kernel { exprs: rewrite.exprs, ..kernel.clone() };
     let store = |s: &KernelStore| KernelStore { value: numbers[s.value.index()], ..s.clone() };
     multiplied.stores = kernel.stores.iter().map(store).collect();
-    if let Some(scatter) = &mut multiplied.scatter {
-        let scatter = &mut **scatter;
+    if let Some(scatter) = multiplied.scatter_mut() {
         [scatter.index, scatter.value] = [scatter.index, scatter.value].map(|id| numbers[id.index()]);
     }
     Some(multiplied)

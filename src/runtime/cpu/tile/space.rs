@@ -5,7 +5,9 @@ use kiln_simd::micro::LaneType;
 
 use crate::base::DType;
 use crate::ir::Monoid;
-use crate::kernel::{Affine, AxisId, Expr, ExprId, ExprNode, Kernel, KernelStore, LoopAxis, ScatterStore};
+use crate::kernel::{
+    Affine, AxisId, Expr, ExprId, ExprNode, Kernel, KernelRoot, KernelStore, LoopAxis, ScatterStore,
+};
 
 /// Axes that are adjacent: in row-major order, of one level.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +45,7 @@ fn layout_access(kernel: &Kernel, level: u8) -> Option<Affine> {
             let along = scatter.axes.iter().map(|&axis| Affine::axis(axis).times(scatter.stride));
             along.fold(scatter.address.clone(), |address, axis| address.plus(&axis))
         };
-        return store.cloned().or(kernel.scatter.as_ref().map(|scatter| met(scatter)));
+        return store.cloned().or(kernel.scatter().map(met));
     }
     let ordered = |node: &ExprNode| match &node.expr {
         Expr::Reduce(Monoid::ArgMax | Monoid::ArgMin, _) => node.level + 1 == level,
@@ -113,9 +115,7 @@ pub fn regroup(kernel: &Kernel, groups: &[AxisGroup], roots: &[ExprId]) -> (Kern
             .map(store)
             .collect(),
         args: kernel.args,
-        contraction: None,
-        attention: None,
-        scatter: kernel.scatter.as_ref().map(|s| scatter(s).into()),
+        root: kernel.scatter().map_or(KernelRoot::Elementwise, |s| scatter(s).into()),
     };
     (result, roots.iter().map(|&root| number(root)).collect())
 }
@@ -179,7 +179,7 @@ fn merge_axes(kernel: &Kernel, groups: &[AxisGroup], used: &[bool]) -> AxisMap {
     let affines = affines(kernel, used);
     let scanned = |axis: AxisId| {
         let scans = |node: &ExprNode| matches!(node.expr, Expr::Scan(_, _, a) if a == axis);
-        kernel.exprs.iter().any(scans) || kernel.scatter.as_ref().is_some_and(|s| s.axes.contains(&axis))
+        kernel.exprs.iter().any(scans) || kernel.scatter().is_some_and(|s| s.axes.contains(&axis))
     };
     let mut map = AxisMap { axes: Vec::new(), new: vec![None; kernel.axes.len()] };
     for group in groups {
@@ -213,7 +213,7 @@ fn affines<'k>(kernel: &'k Kernel, used: &[bool]) -> Vec<&'k Affine> {
     found.extend(
         kernel.stores.iter().filter(|s| used[unrounded_value(kernel, s).index()]).map(|s| &s.address),
     );
-    found.extend(kernel.scatter.iter().map(|s| &s.address));
+    found.extend(kernel.scatter().into_iter().map(|s| &s.address));
     found
 }
 

@@ -137,7 +137,7 @@ fn cost(kernel: &Kernel, level: u8) -> f64 {
     for store in &kernel.stores {
         access(&store.address, kernel.points(store.level) as f64, true);
     }
-    if let Some(scatter) = &kernel.scatter {
+    if let Some(scatter) = kernel.scatter() {
         access(&scatter.address, kernel.points(0) as f64, true);
     }
     let elements = extent(kernel, col).max(1) as f64;
@@ -197,7 +197,7 @@ fn choose_rows(kernel: &Kernel, facts: &ExprFacts, tiling: &mut TilePlan) {
         return;
     }
     // A transposing tile would change the order of conflicting writes.
-    let conflict_axes = kernel.scatter.iter().flat_map(|scatter| &scatter.axes);
+    let conflict_axes = kernel.scatter().into_iter().flat_map(|scatter| &scatter.axes);
     if kernel.depth() == 0
         && conflict_axes.filter(|&&axis| extent(kernel, axis) > 1).count() < 2
         && let Some(row) = transposing_axis(kernel, col)
@@ -231,7 +231,7 @@ fn choose_rows(kernel: &Kernel, facts: &ExprFacts, tiling: &mut TilePlan) {
 /// The axis along which most of what columns compute is invariant, where that is at least half of
 /// what they compute.
 fn row_invariant_axis(kernel: &Kernel, facts: &ExprFacts, col: AxisId) -> Option<AxisId> {
-    if kernel.depth() > 0 || kernel.scatter.is_some() {
+    if kernel.depth() > 0 || kernel.scatter().is_some() {
         return None;
     }
     let work = |counts: &dyn Fn(AxisSet) -> bool| -> u64 {
@@ -258,7 +258,7 @@ fn operations(expr: &Expr) -> u64 {
 /// Whether threads share a scatter's columns, of which a tile has only some then.
 fn splits_columns(kernel: &Kernel, col: AxisId) -> bool {
     extent(kernel, col) > SCATTER_MIN_COLUMNS
-        && kernel.scatter.as_ref().is_some_and(|scatter| !scatter.axes.contains(&col))
+        && kernel.scatter().is_some_and(|scatter| !scatter.axes.contains(&col))
 }
 
 /// The axis along which a load is contiguous that is not along the columns.

@@ -57,7 +57,7 @@ fn only_reduces(kernel: &Kernel, line: AxisId) -> bool {
         Expr::Const(_) | Expr::Arg(_) | Expr::Index(_) | Expr::Inside(_) | Expr::Load(..) => true,
         Expr::Alu(..) | Expr::Cast(_) | Expr::Bitcast(_) | Expr::Checked(..) | Expr::Accumulator => true,
     };
-    kernel.scatter.is_none()
+    kernel.scatter().is_none()
         && kernel.stores.iter().all(|store| store.level < depth)
         && kernel.exprs.iter().all(reduced)
         && kernel.exprs.iter().any(along)

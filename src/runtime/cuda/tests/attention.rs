@@ -192,7 +192,8 @@ fn attention_compiles_without_spills_in_blocks_of_every_height() {
             let all = cases::backward(case, dtype, Device::null());
             let report = crate::plan(&all.iter().collect::<Vec<_>>()).expect("a plan");
             let works = report.kernels.iter().map(|kernel| kernel.work());
-            for work in works.filter(|work| work.kernel().is_some_and(|kernel| kernel.attention.is_some())) {
+            for work in works.filter(|work| work.kernel().is_some_and(|kernel| kernel.attention().is_some()))
+            {
                 let choices =
                     work.kernel().map_or(Vec::new(), |kernel| cuda::choices(kernel, &GpuTarget::cuda()));
                 assert_eq!(choices.len(), 3, "{}: {choices:?}", case.0);
@@ -212,7 +213,7 @@ fn compile_by_groups(title: &str, results: &[Tensor], height: usize) -> usize {
     let target = GpuTarget { choice: Some(choice), ..GpuTarget::cuda_device((9, 0), 132) };
     let report = crate::plan(&results.iter().collect::<Vec<_>>()).expect("a plan");
     let is_by_groups = |work: &&Workload| {
-        let attention = work.kernel().filter(|kernel| kernel.attention.is_some());
+        let attention = work.kernel().filter(|kernel| kernel.attention().is_some());
         attention.is_some_and(|kernel| cuda::choices(kernel, &target).contains(&choice))
     };
     let works: Vec<&Workload> =

@@ -121,7 +121,7 @@ fn blocks_have_the_registers_they_need() {
     ];
     for numbers in [of_batches.to_vec(), guarded.to_vec()] {
         let kernel = Case::contraction(numbers).kernel;
-        let suits = kernel.contraction.as_ref().map(|c| tiles::suitable(&kernel, c, &GpuTarget::cuda()));
+        let suits = kernel.contraction().map(|c| tiles::suitable(&kernel, c, &GpuTarget::cuda()));
         let tile = suits.iter().flatten().next().map(|it| it.tile);
         assert_eq!(tile.map(|tile| tile.threads()), Some(128), "{tile:?}");
         let shader = cuda::render(&kernel, &GpuTarget::cuda()).expect("CUDA C");
@@ -238,7 +238,7 @@ fn tiles_of_rounded_32_bit_floats_compile_without_spills() {
         return;
     }
     let mut kernel = product(DType::F32, [1024, 1024, 1024]);
-    let Some(c) = &mut kernel.contraction else { panic!("a product") };
+    let Some(c) = kernel.contraction_mut() else { panic!("a product") };
     c.precision = Precision::High;
     for arch in GENERATIONS {
         assert!(compiled_tiles(&kernel, arch).contains(&[128, 128]));

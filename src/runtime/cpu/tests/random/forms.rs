@@ -1,8 +1,10 @@
 //! The forms of random kernels: rows, contractions, scatters.
 
-use crate::base::{CowArc, DType, Precision};
+use crate::base::{DType, Precision};
 use crate::ir::{AluOp, ScatterMode};
-use crate::kernel::{Access, Affine, AxisId, Contraction, Expr, ExprId, Guard, KernelStore, ScatterStore};
+use crate::kernel::{
+    Access, Affine, AxisId, Contraction, Expr, ExprId, Guard, KernelRoot, KernelStore, ScatterStore,
+};
 use crate::runtime::cpu::tests::random::{Case, DTYPES};
 
 impl Case {
@@ -74,8 +76,7 @@ impl Case {
         let dtype = case.choices.of(&TYPES);
         let (a, b) = (case.operand(dtype, &n), case.operand(dtype, &m));
         let dtype = dtype.compute();
-        case.kernel.contraction =
-            Some(Contraction { a, b, dtype, precision: Precision::Highest, batch, m, n, k }.into());
+        case.kernel.root = Contraction { a, b, dtype, precision: Precision::Highest, batch, m, n, k }.into();
         case.epilogue(dtype);
         case
     }
@@ -153,7 +154,7 @@ impl Case {
             ScatterMode::Min,
         ]);
         let mode = if dtype == DType::Bool { ScatterMode::Set } else { mode };
-        case.kernel.scatter = Some(CowArc::from(ScatterStore {
+        case.kernel.root = KernelRoot::from(ScatterStore {
             dtype,
             index,
             checked: true,
@@ -164,7 +165,7 @@ impl Case {
             axes: meeting,
             mode,
             numel,
-        }));
+        });
         case
     }
 }

@@ -99,7 +99,7 @@ pub fn patterns(
         let users = &patterns.users[i];
         let all = users.len() == facts.uses[i] as usize && !targets.contains(&ExprId(i as u32));
         let operand = |user: &ExprId| matches!(kernel.expr(*user), Expr::Alu(..));
-        let scattered = kernel.scatter.as_ref().is_some_and(|scatter| scatter.value.index() == i);
+        let scattered = kernel.scatter().is_some_and(|scatter| scatter.value.index() == i);
         let stored = root == Root::Stores && kernel.stores.iter().any(|store| store.value.index() == i);
         let only_written = (scattered || stored) && users.is_empty() && facts.uses[i] == 1;
         patterns.operands[i] = (all || only_written)

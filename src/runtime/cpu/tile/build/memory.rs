@@ -245,7 +245,7 @@ impl ProgramBuilder<'_> {
 
     /// The scatter, if the kernel is one.
     pub(super) fn scatter(&mut self) {
-        let Some(scatter) = &self.kernel.scatter else { return };
+        let Some(scatter) = self.kernel.scatter() else { return };
         let shape = self.tiling.shape_at_level(self.kernel, 0, true);
         let value = self.slot_of(scatter.value);
         let value = self.broadcast(value, shape);

@@ -129,7 +129,7 @@ impl<'k> ProgramBuilder<'k> {
             Root::Stores => self.kernel.stores.iter().map(|store| store.value).collect(),
             Root::Block(value) => vec![value],
         };
-        if let Some(scatter) = &self.kernel.scatter {
+        if let Some(scatter) = self.kernel.scatter() {
             targets.extend([scatter.index, scatter.value]);
         }
         self.patterns = fuse::patterns(self.kernel, self.facts, &self.tiling, &targets, root);

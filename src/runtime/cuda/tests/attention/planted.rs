@@ -191,7 +191,7 @@ fn parts(dtype: DType, [rows, keys, depth, columns]: [usize; 4], name: Device) -
     let mut all = crate::vjp(&[(&y, &g)], &[&q, &k, &v]);
     all.push(y);
     let report = crate::plan(&all.iter().collect::<Vec<_>>()).expect("a plan");
-    let is_part = |work: &&Workload| work.kernel().is_some_and(|kernel| kernel.attention.is_some());
+    let is_part = |work: &&Workload| work.kernel().is_some_and(|kernel| kernel.attention().is_some());
     report.kernels.iter().map(|kernel| kernel.work()).filter(is_part).cloned().collect()
 }
 
