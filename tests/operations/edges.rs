@@ -203,3 +203,25 @@ fn odd_functions_saturate_whatever_comes_before() {
         }
     }
 }
+
+/// Adapters divide bit by bit where a kernel has few remainders, and by the word where it has many.
+#[test]
+fn remainders_are_exact_of_any_numbers() {
+    let special =
+        [0, 1, 3, 0x40_0001, 0x7f_ffff, 0x80_0000, 0x3dcc_cccd, 0x3f80_0000, 0x7f7f_ffff, 0x7f80_0000];
+    let drawn = |i: u32, odd: u32| (i.wrapping_mul(odd).rotate_left(i % 31) & 0x7fff_ffff).min(0x7f80_0000);
+    let pairs = special.iter().flat_map(|&a| special.map(|b| (a, b)));
+    let pairs = pairs.chain((0..6000).map(|i| (drawn(i, 0x9e37_79b1), drawn(i, 0x7feb_352d))));
+    let (a, b): (Vec<f32>, Vec<f32>) = pairs.map(|(a, b)| (f32::from_bits(a), f32::from_bits(b))).unzip();
+    for device in devices() {
+        let on = |x: &[f32]| Tensor::from_slice(x, [x.len()], device);
+        let (x, y) = (on(&a), on(&b));
+        let several = [x.fmod(&y), (-&x).fmod(&y), x.fmod(-&y), (-&x).fmod(-&y)];
+        let (one, four) = (values(&x.fmod(&y)), values(&Tensor::stack(&several, 1)));
+        for (i, (a, b)) in a.iter().zip(&b).enumerate() {
+            let (what, exact) = (format!("{a:e} by {b:e} on {device}"), f64::from(a % b));
+            assert_near(&what, &one[i..i + 1], &[exact], 0.0);
+            assert_near(&what, &four[4 * i..4 * i + 4], &[exact, -exact, exact, -exact], 0.0);
+        }
+    }
+}

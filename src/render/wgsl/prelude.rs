@@ -1,5 +1,6 @@
 //! The functions that kernels call: those of `prelude.wgsl`, `prelude64.wgsl`, `prelude64_trigonometry.wgsl`
-//! and `prelude_words.wgsl` that a text needs, with GPUs' own in `prelude_gpu.wgsl`.
+//! and `prelude_words.wgsl` that a text needs, with GPUs' own in `prelude_gpu.wgsl` and those without loops in
+//! `prelude_straight.wgsl`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -21,11 +22,24 @@ const TEXTS: [&str; 4] = [
 static SOFTWARE: LazyLock<PreludeFunctions> =
     LazyLock::new(|| TEXTS.into_iter().flat_map(functions).collect());
 
+/// What software drivers get for more than [`LOOPS`] calls: the same without loops.
+static STRAIGHT: LazyLock<PreludeFunctions> = LazyLock::new(|| with(include_str!("prelude_straight.wgsl")));
+
 /// What GPUs get: the same, but for functions that those need otherwise.
-static GPUS: LazyLock<PreludeFunctions> = LazyLock::new(|| {
-    let own: HashMap<_, _> = functions(include_str!("prelude_gpu.wgsl")).into_iter().collect();
-    SOFTWARE.iter().map(|(name, text)| (*name, own.get(name).copied().unwrap_or(text))).collect()
-});
+static GPUS: LazyLock<PreludeFunctions> = LazyLock::new(|| with(include_str!("prelude_gpu.wgsl")));
+
+/// How many calls of a function with a loop software drivers compile well: they inline each, and take time
+/// cubic in the number of loops (12 remainders: 18 s; without loops 1.3 s, but twice the time to run).
+const LOOPS: usize = 2;
+
+/// The functions of software drivers, with some replaced and those added that these need.
+fn with(text: &'static str) -> PreludeFunctions {
+    let mut own = functions(text);
+    let replaced: HashMap<_, _> = own.iter().copied().collect();
+    own.retain(|(name, _)| SOFTWARE.iter().all(|(other, _)| other != name));
+    let kept = SOFTWARE.iter().map(|(name, text)| (*name, replaced.get(name).copied().unwrap_or(text)));
+    own.into_iter().chain(kept).collect()
+}
 
 /// The functions of a text.
 fn functions(text: &'static str) -> PreludeFunctions {
@@ -49,6 +63,7 @@ fn functions(text: &'static str) -> PreludeFunctions {
 /// library's order.
 pub fn needed(text: &str, adapter: Adapter) -> String {
     let library: &PreludeFunctions = match adapter {
+        Adapter::Software if text.matches("remainder_f32(").count() > LOOPS => &STRAIGHT,
         Adapter::Software => &SOFTWARE,
         Adapter::Discrete | Adapter::Integrated => &GPUS,
     };
@@ -117,5 +132,15 @@ mod tests {
         let text = needed("divide_f32(a, b)", Adapter::Discrete);
         let opaque = text.find("fn opaque_f32(").expect("a hidden divisor");
         assert!(opaque < text.find("fn divide_f32(").expect("a quotient"), "{text}");
+    }
+
+    #[test]
+    fn many_remainders_have_no_loops() {
+        let few = "let a = remainder_f32(remainder_f32(x, y), z);";
+        let many = format!("{few} {few}");
+        assert!(needed(few, Adapter::Software).contains("while ("));
+        let straight = needed(&many, Adapter::Software);
+        assert!(straight.contains("fn remainder_step(") && !straight.contains("while ("), "{straight}");
+        assert!(needed(&many, Adapter::Discrete).contains("while ("));
     }
 }

@@ -83,7 +83,7 @@ pub const SCANS_AND_ORDERS: &[Row] = &[
         x[0].quantile(0.3, 1, QuantileOpts::default().interpolation(Interpolation::Midpoint))
     }),
     ("quantile at tensors", &[X, within(0.05, 0.95, &[2])], |x| {
-        x[0].quantile(&x[1].clamp(0.0, 1.0), 1, Default::default())
+        x[0].quantile(x[1].clamp(0.0, 1.0), 1, Default::default())
     }),
 ];
 

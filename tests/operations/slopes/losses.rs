@@ -26,12 +26,12 @@ pub const LOSSES: &[Row] = &[
     ("gaussian_nll_loss", &[X, X, positive(&[3, 4])], |x| {
         x[0].gaussian_nll_loss(&x[1], &x[2], GaussianNllLossOpts::default().full(true))
     }),
-    ("hinge_embedding_loss", &[X], |x| x[0].hinge_embedding_loss(&signs(&[4]), MarginOpts::default())),
+    ("hinge_embedding_loss", &[X], |x| x[0].hinge_embedding_loss(signs(&[4]), MarginOpts::default())),
     ("margin_ranking_loss", &[any(&[4]), any(&[4])], |x| {
-        x[0].margin_ranking_loss(&x[1], &signs(&[4]), MarginOpts::default().margin(0.5))
+        x[0].margin_ranking_loss(&x[1], signs(&[4]), MarginOpts::default().margin(0.5))
     }),
     ("cosine_embedding_loss", &[X, X], |x| {
-        x[0].cosine_embedding_loss(&x[1], &signs(&[3]), MarginOpts::default().margin(-0.5))
+        x[0].cosine_embedding_loss(&x[1], signs(&[3]), MarginOpts::default().margin(-0.5))
     }),
     ("triplet_margin_loss", &[X, X, X], |x| {
         x[0].triplet_margin_loss(&x[1], &x[2], TripletMarginLossOpts::default().margin(5.0).swap(true))
