@@ -17,8 +17,8 @@ const WITHOUT: &[(&str, &str)] = &[
         "an integer",
         "argmax argmax_keepdim argmin argmin_keepdim argsort bitwise_and bitwise_left_shift \
          bitwise_not bitwise_or bitwise_right_shift bitwise_xor bucketize byte count_nonzero \
-         count_nonzero_keepdim gcd histc int lcm long matrix_rank multinomial nonzero nonzero_axes one_hot \
-         searchsorted",
+         count_nonzero_keepdim gcd histc int lcm long matrix_rank multinomial nonzero nonzero_async \
+         nonzero_axes nonzero_axes_async one_hot searchsorted",
     ),
     ("bits", "bitcast nextafter"),
     ("rounded to fewer bits than differences need", "bfloat16 float half"),

@@ -119,6 +119,9 @@ pub const POSITIONS: &[Row] = &[
         x[0].masked_fill(&index(&[1, 0, 0, 1], &[4]).bool(), &x[1])
     }),
     ("masked_select", &[X], |x| x[0].masked_select(&index(&[1, 0, 0, 1], &[4]).bool()).expect("a mask")),
+    ("masked_select_async", &[X], |x| {
+        pollster::block_on(x[0].masked_select_async(&index(&[1, 0, 0, 1], &[4]).bool())).expect("a mask")
+    }),
     ("select_scatter", &[X, any(&[3])], |x| x[0].select_scatter(&x[1], 1, 2)),
     ("slice_scatter", &[X, any(&[3, 2])], |x| x[0].slice_scatter(&x[1], 1, r(0, 4).step(2))),
     ("slice_update", &[X, any(&[3, 2])], |x| x[0].slice_update(1, 1, &x[1])),
@@ -129,6 +132,12 @@ pub const POSITIONS: &[Row] = &[
     ("bincount", &[any(&[4])], |x| index(&[0, 2, 2, 1], &[4]).bincount(Some(&x[0]), 4)),
     ("unique", &[within(0.1, 0.2, &[4])], |x| x[0].unique(..).expect("values").values),
     ("unique_consecutive", &[X], |x| x[0].unique_consecutive(..).expect("values").values),
+    ("unique_async", &[within(0.1, 0.2, &[4])], |x| {
+        pollster::block_on(x[0].unique_async(..)).expect("values").values
+    }),
+    ("unique_consecutive_async", &[X], |x| {
+        pollster::block_on(x[0].unique_consecutive_async(..)).expect("values").values
+    }),
 ];
 
 fn index(values: &[i64], shape: &[usize]) -> Tensor {
