@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the page and serves it: `bash examples/web/build.sh [PORT]`. With `--tests FOLDER`, builds what
-# tests/web.rs looks at instead, quickly, and serves nothing.
+# Builds the page and serves it: `bash examples/web/build.sh [--no-cpu] [PORT]`, where `--no-cpu` leaves out what
+# makes the CPU device fast. With `--tests FOLDER`, builds what tests/web.rs looks at instead, quickly, and
+# serves nothing.
 #
 # Where rustup has the target wasm32-unknown-unknown, its compiler is used; else Debian's
 # (apt-get install rustc-web cargo-web rust-web-src lld-19).
@@ -12,6 +13,10 @@ if [ "${1:-}" = "--tests" ]; then
     # It takes longer to compile than to run.
     out="$2" tests=yes options=(--features corpus --config 'profile.release.opt-level=0'
         --config 'profile.release.package.kiln-simd.opt-level=1')
+fi
+if [ "${1:-}" = "--no-cpu" ]; then
+    options=(--no-default-features)
+    shift
 fi
 mkdir -p "$out"
 out="$(cd "$out" && pwd)"

@@ -7,9 +7,9 @@ mod convolution;
 pub mod decomposition;
 pub mod fourier;
 pub mod gemm;
+mod interpreter;
 pub mod memory;
 pub mod pool;
-#[cfg(test)]
 pub(crate) mod reference;
 mod sort;
 mod stencil;
@@ -29,6 +29,7 @@ use crate::kernel::horizontal_fusion::fuse_horizontally;
 use crate::kernel::index_set_splitting::split_index_set;
 use crate::kernel::{Contraction, Kernel, KernelRoot, Sort, Workload};
 use crate::runtime::cpu::attention::AttentionProgram;
+use crate::runtime::cpu::interpreter::INTERPRETS;
 use crate::runtime::cpu::memory::MemoryView;
 use crate::runtime::cpu::pool::HostPool;
 use crate::runtime::cpu::stencil::Stencil;
@@ -45,6 +46,8 @@ pub struct CpuBackend {
     name: Device,
     pool: HostPool,
     capabilities: Capabilities,
+    /// Whether it interprets kernels.
+    interprets: bool,
 }
 
 impl CpuBackend {
@@ -71,7 +74,19 @@ impl CpuBackend {
             output_alignment: 1,
             can_block: true,
         };
-        CpuBackend { name, pool, capabilities }
+        let compiling = CpuBackend { name, pool, capabilities, interprets: false };
+        if INTERPRETS { compiling.as_interpreter() } else { compiling }
+    }
+
+    /// The same, as it is without the feature `cpu`.
+    fn as_interpreter(self) -> CpuBackend {
+        CpuBackend { capabilities: interpreter::limited(self.capabilities), interprets: true, ..self }
+    }
+
+    /// The device as it is without the feature `cpu`.
+    #[cfg(test)]
+    fn interpreting() -> CpuBackend {
+        CpuBackend::new().as_interpreter()
     }
 }
 
@@ -120,6 +135,7 @@ impl Backend for CpuBackend {
     }
     fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>> {
         Ok(match work {
+            Workload::Kernel(kernel) if INTERPRETS || self.interprets => interpreter::program(kernel),
             Workload::Kernel(kernel) => match &kernel.root {
                 KernelRoot::Contraction(product) => compile_product(kernel, product),
                 KernelRoot::Attention(attention) => Arc::new(AttentionProgram::new(kernel, attention)),
