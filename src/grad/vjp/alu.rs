@@ -39,11 +39,11 @@ fn slope_times(op: AluOp, p: &VjpContext, i: usize) -> Option<Tensor> {
         AluOp::Max => extreme(p, &s.lt(&x[i], &x[1 - i])),
         AluOp::Min => extreme(p, &s.lt(&x[1 - i], &x[i])),
         AluOp::Pow if i == 0 => {
-            // An infinite exponent times a power that is 0 is no number; a large one has the limit.
+            let power = s.binary(AluOp::Pow, &x[0], s.sub(&x[1], 1.0));
+            // An infinite exponent times a power that is 0 has the limit 0.
             let infinite = s.eq(s.unary(AluOp::Abs, &x[1]), f64::INFINITY);
-            let bounded = s.select(&infinite, s.max(s.min(&x[1], 6e4), -6e4), &x[1], x[1].dtype());
-            let slope = s.mul(bounded, s.binary(AluOp::Pow, &x[0], s.sub(&x[1], 1.0)));
-            s.select(&s.eq(&x[1], 0.0), zero(), s.mul(g, slope), g.dtype())
+            let flat = s.binary(AluOp::Or, s.eq(&x[1], 0.0), s.and(infinite, s.eq(&power, 0.0)));
+            s.select(&flat, zero(), s.mul(g, s.mul(&x[1], power)), g.dtype())
         }
         AluOp::Pow => {
             let slope = s.mul(y, s.unary(AluOp::Log, &x[0]));

@@ -100,7 +100,6 @@ fn declared(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-#[cfg(feature = "linalg")]
 #[test]
 fn every_operation_has_a_row_or_no_gradient() {
     let mut operations = BTreeSet::new();

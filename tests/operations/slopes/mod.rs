@@ -4,6 +4,7 @@
 //! A row of a table is a name, which begins with that of the operation, its operands and a call.
 
 mod axes;
+#[cfg(feature = "linalg")]
 mod complete;
 mod elementwise;
 mod losses;
