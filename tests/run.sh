@@ -186,6 +186,9 @@ if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     KILN_FUZZ_DEVICE=wgpu KILN_FUZZ_CASES=100 cargo test --workspace --all-features --test fuzz -- agree
     KILN_CORPUS_DEVICE=wgpu cargo test --workspace --all-features --test corpus
     KILN_CORPUS_DEVICE=wgpu KILN_CORPUS=tests/corpus-special cargo test --workspace --all-features --test corpus
+    # As a page has the adapter: 64-bit integers are pairs of words.
+    KILN_DISABLE=optional-features KILN_FUZZ_DEVICE=wgpu KILN_FUZZ_CASES=40 \
+        cargo test --workspace --all-features --test fuzz -- small_integers
 fi
 
 if [ -n "$simulated" ]; then
