@@ -62,6 +62,7 @@ impl Kernel {
     }
 
     /// The same, to be changed.
+    #[cfg(test)]
     pub fn contraction_mut(&mut self) -> Option<&mut Contraction> {
         match &mut self.root {
             KernelRoot::Contraction(contraction) => Some(contraction),
@@ -72,14 +73,6 @@ impl Kernel {
     /// The attention, if it is one.
     pub fn attention(&self) -> Option<&FusedAttention> {
         match &self.root {
-            KernelRoot::Attention(attention) => Some(attention),
-            KernelRoot::Elementwise | KernelRoot::Contraction(_) | KernelRoot::Scatter(_) => None,
-        }
-    }
-
-    /// The same, to be changed.
-    pub fn attention_mut(&mut self) -> Option<&mut FusedAttention> {
-        match &mut self.root {
             KernelRoot::Attention(attention) => Some(attention),
             KernelRoot::Elementwise | KernelRoot::Contraction(_) | KernelRoot::Scatter(_) => None,
         }

@@ -8,7 +8,7 @@
 use crate::base::{DType, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::ranges::ranges;
-use crate::kernel::{Access, BoundsCheck, Dynamic, Expr, ExprId, ExprNode, Guard, Kernel};
+use crate::kernel::{Access, BoundsCheck, Dynamic, Expr, ExprId, ExprNode, Guard, Kernel, KernelRoot};
 
 /// The same kernel with every `I64` value that fits 32 bits, and is computed
 /// from such alone, as `I32`. What is stored, contracted or scattered keeps its
@@ -23,17 +23,17 @@ pub fn narrow(kernel: &Kernel) -> Kernel {
     (0..kernel.exprs.len() as u32).for_each(|id| narrowing.push(ExprId(id)));
     let mut result = Kernel { exprs: Vec::new(), ..kernel.clone() };
     result.stores.iter_mut().for_each(|store| store.value = narrowing.wide(store.value));
-    if let Some(c) = result.contraction_mut() {
-        (c.a, c.b) = (narrowing.wide(c.a), narrowing.wide(c.b));
-    }
-    if let Some(a) = result.attention_mut() {
-        (a.q, a.k) = (narrowing.wide(a.q), narrowing.wide(a.k));
-        for operand in [&mut a.v, &mut a.mask, &mut a.g, &mut a.log_sum, &mut a.product] {
-            *operand = operand.map(|operand| narrowing.wide(operand));
+    match &mut result.root {
+        KernelRoot::Elementwise => {}
+        KernelRoot::Contraction(c) => (c.a, c.b) = (narrowing.wide(c.a), narrowing.wide(c.b)),
+        KernelRoot::Attention(a) => {
+            let a = &mut **a;
+            (a.q, a.k) = (narrowing.wide(a.q), narrowing.wide(a.k));
+            for operand in [&mut a.v, &mut a.mask, &mut a.g, &mut a.log_sum, &mut a.product] {
+                *operand = operand.map(|operand| narrowing.wide(operand));
+            }
         }
-    }
-    if let Some(scatter) = result.scatter_mut() {
-        (scatter.index, scatter.value) = (narrowing.own(scatter.index), narrowing.wide(scatter.value));
+        KernelRoot::Scatter(s) => (s.index, s.value) = (narrowing.own(s.index), narrowing.wide(s.value)),
     }
     result.exprs = narrowing.exprs;
     result

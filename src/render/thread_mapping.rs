@@ -1,7 +1,7 @@
 //! Thread mapping: which axes of a kernel go to threads, workgroups, elements per thread and loops.
 
 use crate::base::DType;
-use crate::kernel::{Access, Affine, AxisId, Expr, Kernel};
+use crate::kernel::{Access, Affine, AxisId, Contraction, Expr, Kernel};
 use crate::render::c_like::Coarsening;
 use crate::render::c_like::emit::GROUPS;
 use crate::render::c_like::unroll::unroll_count;
@@ -343,9 +343,8 @@ fn run_axis(address: &Affine, coarsening: &Coarsening, count: usize) -> Option<A
 }
 
 /// The layout of a contraction: a tile of the product per invocation.
-pub fn contraction(kernel: &Kernel, target: &GpuTarget) -> ThreadMapping {
+pub fn contraction(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> ThreadMapping {
     let mut coarsening = Coarsening::single(kernel);
-    let Some(c) = kernel.contraction() else { panic!("a contraction's tiling without one") };
     let after = kernel.exprs.iter().filter(|node| node.level == 0).count();
     let work = kernel.points(kernel.depth().min(1)) as u64;
     let (rows, columns) = match target.adapter {

@@ -132,7 +132,7 @@ pub(super) fn of_launch(part: &BoundKernel, marked: &[bool]) -> Vec<usize> {
 /// A contraction: a tile of the product per invocation, in registers.
 pub fn contraction(part: &BoundKernel, c: &Contraction, target: &GpuTarget) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
-    let mapping = thread_mapping::contraction(kernel, target);
+    let mapping = thread_mapping::contraction(kernel, c, target);
     let count = mapping.coarsening.factors;
     let size =
         |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };

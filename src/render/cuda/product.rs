@@ -60,15 +60,17 @@ pub fn split(whole: BoundKernel, target: &GpuTarget) -> KernelSequence {
     };
     let stored =
         way(&whole).map_or(Vec::new(), |(way, c)| worth_materializing(&whole.kernel, &c, &way, target));
-    let whole =
-        if stored.is_empty() { whole } else { materialize::split(&mut split, &whole, &stored, target) };
+    let whole = match whole.kernel.contraction() {
+        Some(c) if !stored.is_empty() => materialize::split(&mut split, &whole, c, &stored, target),
+        Some(_) | None => whole,
+    };
     let split_point =
         way(&whole).filter(|(way, _)| way.parts > 1).and_then(|(SplitKTile { tile, parts }, c)| {
             SplitPoint::in_units(&whole.kernel, &c.k, parts, tile.step())
         });
-    match split_point {
-        Some(split_point) => contraction::split(&mut split, &whole, &split_point, target),
-        None => split.parts.push(whole),
+    match (split_point, whole.kernel.contraction()) {
+        (Some(split_point), Some(c)) => contraction::split(&mut split, &whole, c, &split_point, target),
+        (_, _) => split.parts.push(whole),
     }
     split
 }

@@ -10,8 +10,7 @@ use crate::render::target::GpuTarget;
 use crate::render::thresholds::MAX_PRODUCT_ELEMENTS_PER_STEP;
 
 /// How the contracted axes are cut, if they should be.
-pub fn split_point(kernel: &Kernel, target: &GpuTarget) -> Option<SplitPoint> {
-    let Some(c) = kernel.contraction() else { panic!("a contraction's parts without one") };
+pub fn split_point(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Option<SplitPoint> {
     let (points, rows) = (kernel.level_points(0), kernel.level_points(1));
     let most = target.max_iterations / iterations::of_body(kernel, 1, MAX_PRODUCT_ELEMENTS_PER_STEP);
     let parts = parts_to_fill_device(points, rows, target).unwrap_or(1);
@@ -23,9 +22,14 @@ pub fn split_point(kernel: &Kernel, target: &GpuTarget) -> Option<SplitPoint> {
 }
 
 /// Two kernels at least: products of each piece, and their sum.
-pub fn split(split: &mut KernelSequence, part: &BoundKernel, split_point: &SplitPoint, target: &GpuTarget) {
+pub fn split(
+    split: &mut KernelSequence,
+    part: &BoundKernel,
+    c: &Contraction,
+    split_point: &SplitPoint,
+    target: &GpuTarget,
+) {
     let kernel = &part.kernel;
-    let Some(c) = kernel.contraction() else { panic!("a contraction's parts without one") };
     let points = kernel.level_points(0);
     let numel = split_point.parts() * points;
     let block = split.block(numel * c.dtype.size());

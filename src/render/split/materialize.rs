@@ -29,11 +29,11 @@ impl MaterializedOperand {
 pub fn split(
     split: &mut KernelSequence,
     part: &BoundKernel,
+    c: &Contraction,
     stored: &[MaterializedOperand],
     target: &GpuTarget,
 ) -> BoundKernel {
     let kernel = &part.kernel;
-    let Some(c) = kernel.contraction() else { panic!("operands without a contraction") };
     let blocks: Vec<PassBuffer> =
         stored.iter().map(|own| split.block(own.numel(part) * own.dtype.size())).collect();
     for (own, &block) in stored.iter().zip(&blocks) {

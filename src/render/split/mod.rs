@@ -88,9 +88,9 @@ impl KernelSequence {
                 None => self.parts.push(part),
             };
         }
-        if kernel.contraction().is_some() {
-            return match contraction::split_point(kernel, target) {
-                Some(split_point) => contraction::split(self, &part, &split_point, target),
+        if let Some(c) = kernel.contraction() {
+            return match contraction::split_point(kernel, c, target) {
+                Some(split_point) => contraction::split(self, &part, c, &split_point, target),
                 None => self.parts.push(part),
             };
         }

@@ -30,7 +30,7 @@ impl Wgsl {
 
     /// The suffix of the prelude's version for a type.
     fn version(self, dtype: DType) -> &'static str {
-        if dtype == DType::I64 && !self.int64 { "words" } else { version(dtype) }
+        if dtype == DType::I64 && !self.int64 { words::VERSION } else { version(dtype) }
     }
 }
 
@@ -111,8 +111,10 @@ impl Dialect for Wgsl {
         match dtype {
             DType::Bool => boolean(op, x),
             DType::U8 => byte(op, x),
-            DType::I64 if !self.int64 => words::alu(op, x),
-            DType::I32 | DType::U32 | DType::I64 => integer(op, dtype, x),
+            DType::I64 if !self.int64 => integer(op, IntegerSpelling::Words, x),
+            DType::I64 => integer(op, IntegerSpelling::Wide, x),
+            DType::I32 => integer(op, IntegerSpelling::Signed, x),
+            DType::U32 => integer(op, IntegerSpelling::Unsigned, x),
             DType::F16 | DType::BF16 | DType::F32 | DType::F64 => float(op, dtype, x),
         }
     }
@@ -299,7 +301,7 @@ fn boolean(op: AluOp, x: &[String]) -> String {
 fn byte(op: AluOp, x: &[String]) -> String {
     match op {
         AluOp::Add | AluOp::Sub | AluOp::Mul | AluOp::Pow | AluOp::Neg | AluOp::Not => {
-            format!("({} & 0xffu)", integer(op, DType::U32, x))
+            format!("({} & 0xffu)", integer(op, IntegerSpelling::Unsigned, x))
         }
         AluOp::Shl => format!("(shift_left_u32({}, {}) & 0xffu)", x[0], x[1]),
         AluOp::Div
@@ -326,29 +328,56 @@ fn byte(op: AluOp, x: &[String]) -> String {
         | AluOp::Erf
         | AluOp::Floor
         | AluOp::Trunc
-        | AluOp::Round => integer(op, DType::U32, x),
+        | AluOp::Round => integer(op, IntegerSpelling::Unsigned, x),
     }
 }
 
-fn integer(op: AluOp, dtype: DType, x: &[String]) -> String {
+/// The integers that operations differ for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IntegerSpelling {
+    Signed,
+    Unsigned,
+    /// Of 64 bits.
+    Wide,
+    /// Of 64 bits, as pairs of words.
+    Words,
+}
+
+/// Pairs of words have functions in the place of arithmetic operators.
+fn integer(op: AluOp, kind: IntegerSpelling, x: &[String]) -> String {
+    let (words, suffix) = match kind {
+        IntegerSpelling::Signed => (false, "i32"),
+        IntegerSpelling::Unsigned => (false, "u32"),
+        IntegerSpelling::Wide => (false, "i64"),
+        IntegerSpelling::Words => (true, words::VERSION),
+    };
     let infix = |sign: &str| format!("({} {sign} {})", x[0], x[1]);
-    let call = |name: &str| format!("{name}_{}({})", version(dtype), x.join(", "));
-    let unsigned = dtype == DType::U32;
+    let call = |name: &str| format!("{name}_{suffix}({})", x.join(", "));
+    let operator = |sign: &str, name: &str| if words { call(name) } else { infix(sign) };
     match op {
-        AluOp::Add => infix("+"),
-        AluOp::Sub => infix("-"),
-        AluOp::Mul => infix("*"),
+        AluOp::Add => operator("+", "add"),
+        AluOp::Sub => operator("-", "subtract"),
+        AluOp::Mul => operator("*", "multiply"),
         AluOp::Div => call("quotient"),
         AluOp::Rem => call("remainder"),
+        AluOp::Max if words => call("maximum"),
         AluOp::Max => format!("max({}, {})", x[0], x[1]),
+        AluOp::Min if words => call("minimum"),
         AluOp::Min => format!("min({}, {})", x[0], x[1]),
         AluOp::Pow => call("power"),
-        AluOp::Neg if unsigned => format!("(0u - {})", x[0]),
-        AluOp::Neg if dtype == DType::I64 => format!("(0li - {})", x[0]),
-        AluOp::Neg => format!("(0 - {})", x[0]),
-        AluOp::Abs if unsigned => x[0].clone(),
-        AluOp::Abs => format!("abs({})", x[0]),
-        AluOp::Lt => infix("<"),
+        AluOp::Neg => match kind {
+            IntegerSpelling::Signed => format!("(0 - {})", x[0]),
+            IntegerSpelling::Unsigned => format!("(0u - {})", x[0]),
+            IntegerSpelling::Wide => format!("(0li - {})", x[0]),
+            IntegerSpelling::Words => call("negate"),
+        },
+        AluOp::Abs => match kind {
+            IntegerSpelling::Signed | IntegerSpelling::Wide => format!("abs({})", x[0]),
+            IntegerSpelling::Unsigned => x[0].clone(),
+            IntegerSpelling::Words => call("magnitude"),
+        },
+        AluOp::Lt => operator("<", "less"),
+        AluOp::Eq if words => format!("all({} == {})", x[0], x[1]),
         AluOp::Eq => infix("=="),
         AluOp::And => infix("&"),
         AluOp::Or => infix("|"),

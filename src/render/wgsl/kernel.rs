@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::base::DType;
 use crate::ir::AluOp;
-use crate::kernel::{Affine, AxisId, ExprId, Kernel, ScatterStore};
+use crate::kernel::{Affine, AxisId, Contraction, ExprId, Kernel, ScatterStore};
 use crate::render::c_like::emit::ElementIndex;
 use crate::render::c_like::{Dialect, Emitter, wide};
 use crate::render::iterations;
@@ -209,10 +209,9 @@ impl<'k> KernelShader<'k> {
     ///
     /// # Errors
     /// What the device lacks.
-    pub fn contraction(&self) -> Result<Pass, Unsupported> {
+    pub fn contraction(&self, c: &Contraction) -> Result<Pass, Unsupported> {
         let (kernel, target) = (self.kernel(), self.target);
-        let Some(c) = kernel.contraction() else { panic!("a contraction's shader without one") };
-        let mapping = thread_mapping::contraction(kernel, target);
+        let mapping = thread_mapping::contraction(kernel, c, target);
         let count = mapping.coarsening.factors;
         let size =
             |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
@@ -332,7 +331,7 @@ fn grid(emitter: &mut Emitter<'_>, index: &str, axes: &[AxisId], coarsening: usi
 }
 
 /// The sum over k, and the stores that see it.
-fn product(emitter: &mut Emitter<'_>, c: &crate::kernel::Contraction) {
+fn product(emitter: &mut Emitter<'_>, c: &Contraction) {
     let kernel = emitter.kernel;
     let dialect = emitter.dialect;
     let count = emitter.coarsening.factors;

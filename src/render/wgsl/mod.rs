@@ -50,11 +50,11 @@ pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported
         check_types(&part.kernel, target)?;
         let shader = kernel::KernelShader { part, target, inputs: kernel.inputs.len() };
         let pass = match &part.kernel.root {
-            KernelRoot::Contraction(c) => {
-                let c = oriented(&part.kernel, c);
+            KernelRoot::Contraction(given) => {
+                let c = oriented(&part.kernel, given);
                 match target.chosen(&suitable(&part.kernel, &c, target), TemplateChoice::Product) {
                     Some(tile) => product::render(&shader, &c, &tile)?,
-                    None => shader.contraction()?,
+                    None => shader.contraction(given)?,
                 }
             }
             KernelRoot::Attention(a) => attention::render(&shader, a)?,

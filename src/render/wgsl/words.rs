@@ -2,10 +2,12 @@
 //! low one first, as they lie in memory. `prelude_words.wgsl` computes with them.
 
 use crate::base::DType;
-use crate::ir::AluOp;
 
 /// The type of a pair.
 pub const TYPE: &str = "Words";
+
+/// The suffix of functions on them.
+pub const VERSION: &str = "words";
 
 /// The declaration of that type, for texts that mention it.
 pub const DECLARATION: &str = "alias Words = vec2<u32>;\n";
@@ -13,46 +15,6 @@ pub const DECLARATION: &str = "alias Words = vec2<u32>;\n";
 /// A number.
 pub fn constant(value: i64) -> String {
     format!("Words({:#x}u, {:#x}u)", value as u32, (value >> 32) as u32)
-}
-
-/// An operation.
-pub fn alu(op: AluOp, x: &[String]) -> String {
-    let infix = |sign: &str| format!("({} {sign} {})", x[0], x[1]);
-    let call = |name: &str| format!("{name}_words({})", x.join(", "));
-    match op {
-        AluOp::Add => call("add"),
-        AluOp::Sub => call("subtract"),
-        AluOp::Mul => call("multiply"),
-        AluOp::Div => call("quotient"),
-        AluOp::Rem => call("remainder"),
-        AluOp::Max => call("maximum"),
-        AluOp::Min => call("minimum"),
-        AluOp::Pow => call("power"),
-        AluOp::Neg => call("negate"),
-        AluOp::Abs => call("magnitude"),
-        AluOp::Lt => call("less"),
-        AluOp::Eq => format!("all({} == {})", x[0], x[1]),
-        AluOp::And => infix("&"),
-        AluOp::Or => infix("|"),
-        AluOp::Xor => infix("^"),
-        AluOp::Not => format!("(~{})", x[0]),
-        AluOp::Shl => call("shift_left"),
-        AluOp::Shr => call("shift_right"),
-        AluOp::Where => format!("select({}, {}, {})", x[2], x[1], x[0]),
-        AluOp::Recip
-        | AluOp::Sqrt
-        | AluOp::Exp2
-        | AluOp::Log2
-        | AluOp::Exp
-        | AluOp::Log
-        | AluOp::Sin
-        | AluOp::Cos
-        | AluOp::Tanh
-        | AluOp::Erf
-        | AluOp::Floor
-        | AluOp::Trunc
-        | AluOp::Round => panic!("{} of integers", op.name()),
-    }
 }
 
 /// A conversion from another type.

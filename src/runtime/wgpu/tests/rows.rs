@@ -57,7 +57,7 @@ fn teams_exchange_states_and_rows_are_read_once() {
             let wrong = want
                 .iter()
                 .zip(&have)
-                .position(|(want, have)| (want - have).abs() > 1e-5 * want.abs().max(1.0));
+                .position(|(want, have)| !((want - have).abs() <= 1e-5 * want.abs().max(1.0)));
             assert_eq!(wrong.map(|at| (at, want[at], have[at])), None, "{title}:\n{source}");
         });
     }
