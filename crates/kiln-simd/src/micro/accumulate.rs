@@ -6,9 +6,10 @@ mod moments;
 use std::marker::PhantomData;
 
 use crate::DType;
-use crate::micro::fold::{Accumulate, AllTrue, ExtremeOrder, Identity, Largest, Real, Smallest};
+use crate::micro::fold::{Accumulate, Real};
 use crate::micro::isa::{Isa, versioned};
 use crate::micro::lane::{LaneType, Number};
+use crate::micro::monoid::{AllTrue, Extreme, Largest, Monoid, Product, Smallest, Sum};
 use crate::micro::reduce::{ReduceKind, canonical};
 use crate::micro::{view, view_mut};
 
@@ -70,7 +71,7 @@ pub fn accumulate(kind: ReduceKind, dtype: DType) -> Option<Accumulator> {
         (kind, LaneType::I32) => of_kind::<i32>(kind),
         (kind, LaneType::U32) => of_kind::<u32>(kind),
         (kind, LaneType::I64) => of_kind::<i64>(kind),
-        (ReduceKind::Min, LaneType::U8) if bool => Some(of::<AllTrue, u8>()),
+        (ReduceKind::Min, LaneType::U8) if bool => Some(of::<OneComponent<AllTrue>, u8>()),
         (ReduceKind::ArgMin, LaneType::U8) if bool => Some(of::<ColumnArgExtreme<AllTrue>, u8>()),
         (kind, LaneType::U8) => of_kind::<u8>(kind),
     }
@@ -91,7 +92,7 @@ versioned! {
     fn(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2])
 }
 /// A reduction whose states are a pair of components.
-pub(super) trait ColumnFold<T>: 'static {
+trait ColumnFold<T>: 'static {
     /// The second component; `()` if there is only one.
     type Second: Copy + 'static;
     /// The state of no rows.
@@ -223,43 +224,36 @@ fn merge_rows<I: Isa, C: ColumnFold<T>, T: Copy>(
 
 fn of_kind<T: Accumulate>(kind: ReduceKind) -> Option<Accumulator> {
     match kind {
-        ReduceKind::Sum => Some(of::<ColumnSum, T>()),
-        ReduceKind::Prod => Some(of::<ColumnProduct, T>()),
-        ReduceKind::Max => Some(of::<Largest, T>()),
-        ReduceKind::Min => Some(of::<Smallest, T>()),
+        ReduceKind::Sum => Some(of::<OneComponent<Sum>, T>()),
+        ReduceKind::Prod => Some(of::<OneComponent<Product>, T>()),
+        ReduceKind::Max => Some(of::<OneComponent<Largest>, T>()),
+        ReduceKind::Min => Some(of::<OneComponent<Smallest>, T>()),
         ReduceKind::ArgMax => Some(of::<ColumnArgExtreme<Largest>, T>()),
         ReduceKind::ArgMin => Some(of::<ColumnArgExtreme<Smallest>, T>()),
         ReduceKind::Moments | ReduceKind::LogSumExp => None,
     }
 }
 
-macro_rules! single_component {
-    ($($name:ident, $bound:path, $empty:expr, |$x:ident, $y:ident| $join:expr;)*) => {$(
-        impl<T: $bound> ColumnFold<T> for $name {
-            type Second = ();
-            #[inline(always)]
-            fn empty() -> (T, ()) { ($empty, ()) }
-            #[inline(always)]
-            fn step<I: Isa>(($x, ()): (T, ()), $y: T, _k: i64) -> (T, ()) { ($join, ()) }
-            #[inline(always)]
-            fn merge<I: Isa>(($x, ()): (T, ()), ($y, ()): (T, ()), _counts: [i64; 2]) -> (T, ()) {
-                ($join, ())
-            }
-        }
-    )*};
-}
-pub(super) struct ColumnSum;
-struct ColumnProduct;
-single_component! {
-    ColumnSum, Number, T::ZERO, |x, y| x.plus(y);
-    ColumnProduct, Number, T::ONE, |x, y| x.times(y);
-    Largest, Number, T::LOWEST, |x, y| x.larger(y);
-    Smallest, Number, T::HIGHEST, |x, y| x.smaller(y);
-    AllTrue, Number, T::ONE, |x, y| x.smaller(y);
+/// A reduction whose state is an element.
+struct OneComponent<M>(PhantomData<M>);
+impl<T: Copy + 'static, M: Monoid<T>> ColumnFold<T> for OneComponent<M> {
+    type Second = ();
+    #[inline(always)]
+    fn empty() -> (T, ()) {
+        (M::IDENTITY, ())
+    }
+    #[inline(always)]
+    fn step<I: Isa>((state, ()): (T, ()), x: T, _k: i64) -> (T, ()) {
+        (M::combine(state, x), ())
+    }
+    #[inline(always)]
+    fn merge<I: Isa>((a, ()): (T, ()), (b, ()): (T, ()), _counts: [i64; 2]) -> (T, ()) {
+        (M::combine(a, b), ())
+    }
 }
 
 struct ColumnArgExtreme<E>(PhantomData<E>);
-impl<T: Number, E: ExtremeOrder + Identity<T>> ColumnFold<T> for ColumnArgExtreme<E> {
+impl<T: Number, E: Extreme + Monoid<T>> ColumnFold<T> for ColumnArgExtreme<E> {
     type Second = i64;
     #[inline(always)]
     fn empty() -> (T, i64) {

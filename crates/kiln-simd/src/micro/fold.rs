@@ -7,6 +7,7 @@
 use crate::micro::isa::Isa;
 use crate::micro::lane::Number;
 use crate::micro::memory::{prefetch_l1, prefetch_l2};
+use crate::micro::monoid::{Extreme, Monoid, Product};
 use crate::micro::sums;
 use crate::micro::{math, math64};
 use crate::thresholds::L1_PREFETCH_ROW;
@@ -223,16 +224,16 @@ impl<T: Accumulate> FoldState<T> for CompensatedSum<T> {
 pub(super) struct WideProduct<T: Accumulate>(T::Wide);
 
 impl<T: Accumulate> FoldState<T> for WideProduct<T> {
-    const EMPTY: WideProduct<T> = WideProduct(<T::Wide as Number>::ONE);
+    const EMPTY: WideProduct<T> = WideProduct(Product::IDENTITY);
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
-        let one = <T::Wide as Number>::ONE;
-        let product = fold_lanes(x, one, |p: T::Wide, x: T| p.times(x.widen()), |p, q| p.times(q));
-        self.0 = self.0.times(product);
+        let step = |product, x: T| Product::combine(product, x.widen());
+        let product = fold_lanes(x, Product::IDENTITY, step, Product::combine);
+        self.0 = Product::combine(self.0, product);
     }
     #[inline(always)]
     fn merge(&mut self, next: &WideProduct<T>) {
-        self.0 = self.0.times(next.0);
+        self.0 = Product::combine(self.0, next.0);
     }
     #[inline(always)]
     unsafe fn finish(&self, out: [*mut u8; 3]) {
@@ -241,66 +242,14 @@ impl<T: Accumulate> FoldState<T> for WideProduct<T> {
     }
 }
 
-/// Which extreme a reduction seeks; NaN is more extreme than any number.
-pub(super) trait ExtremeOrder: Copy + 'static {
-    /// The better of two.
-    fn better<T: Number>(x: T, y: T) -> T;
-    /// Whether `x` is strictly better than `y`; false if one is NaN.
-    fn strictly_better<T: Number>(x: T, y: T) -> bool;
-    /// Whether `x` is strictly better than `y`, with NaN better than any number.
-    fn beats<T: Number>(x: T, y: T) -> bool;
-}
-/// The largest.
-#[derive(Clone, Copy)]
-pub(super) struct Largest;
-/// The smallest.
-#[derive(Clone, Copy)]
-pub(super) struct Smallest;
-/// The smallest of truth values, of which there is none above 1.
-#[derive(Clone, Copy)]
-pub(super) struct AllTrue;
-
-macro_rules! end {
-    ($($name:ident, $better:ident, $above:tt;)*) => {$(
-        impl ExtremeOrder for $name {
-            #[inline(always)]
-            fn better<T: Number>(x: T, y: T) -> T { x.$better(y) }
-            #[inline(always)]
-            fn strictly_better<T: Number>(x: T, y: T) -> bool { x $above y }
-            #[inline(always)]
-            fn beats<T: Number>(x: T, y: T) -> bool { (x $above y) | (x.nan() & !y.nan()) }
-        }
-    )*};
-}
-end! {
-    Largest, larger, >;
-    Smallest, smaller, <;
-    AllTrue, smaller, <;
-}
-
 /// The largest or smallest element.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct ExtremeState<T, E>(T, std::marker::PhantomData<E>);
 
-/// What every element of type `T` beats or equals.
-pub(super) trait Identity<T> {
-    /// The element.
-    const IDENTITY: T;
-}
-impl<T: Number> Identity<T> for Largest {
-    const IDENTITY: T = T::LOWEST;
-}
-impl<T: Number> Identity<T> for Smallest {
-    const IDENTITY: T = T::HIGHEST;
-}
-impl Identity<u8> for AllTrue {
-    const IDENTITY: u8 = 1;
-}
-
 /// The best of a run.
 #[inline(always)]
-pub(super) fn best<T: Number, E: ExtremeOrder + Identity<T>>(x: &[T]) -> T {
+pub(super) fn best<T: Number, E: Extreme + Monoid<T>>(x: &[T]) -> T {
     if T::FLOAT {
         // One comparison for each instead of what NaN and the sign of zero
         // take, which matter where there is a NaN or the best is a zero.
@@ -315,19 +264,19 @@ pub(super) fn best<T: Number, E: ExtremeOrder + Identity<T>>(x: &[T]) -> T {
             return value;
         }
     }
-    fold_lanes(x, E::IDENTITY, E::better, E::better)
+    fold_lanes(x, E::IDENTITY, E::combine, E::combine)
 }
 
 /// The best of two that are no NaN.
 #[inline(always)]
-fn pick_better<T: Number, E: ExtremeOrder>(best: T, x: T) -> T {
+fn pick_better<T: Number, E: Extreme>(best: T, x: T) -> T {
     if E::strictly_better(x, best) { x } else { best }
 }
 
 /// The best of each lane of whole chunks, and of each two lanes whether there was a NaN: one
 /// instruction compares those.
 #[inline(always)]
-fn best_of_chunks<T: Number, E: ExtremeOrder + Identity<T>>(x: &[T]) -> ([T; LANES], [u32; LANES / 2]) {
+fn best_of_chunks<T: Number, E: Extreme + Monoid<T>>(x: &[T]) -> ([T; LANES], [u32; LANES / 2]) {
     let (mut lanes, mut nans) = ([E::IDENTITY; LANES], [0u32; LANES / 2]);
     for chunk in x.chunks_exact(LANES) {
         let (low, high) = chunk.split_at(LANES / 2);
@@ -341,15 +290,15 @@ fn best_of_chunks<T: Number, E: ExtremeOrder + Identity<T>>(x: &[T]) -> ([T; LAN
     (lanes, nans)
 }
 
-impl<T: Number, E: ExtremeOrder + Identity<T>> FoldState<T> for ExtremeState<T, E> {
+impl<T: Number, E: Extreme + Monoid<T>> FoldState<T> for ExtremeState<T, E> {
     const EMPTY: Self = ExtremeState(E::IDENTITY, std::marker::PhantomData);
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
-        self.0 = E::better(self.0, best::<T, E>(x));
+        self.0 = E::combine(self.0, best::<T, E>(x));
     }
     #[inline(always)]
     fn merge(&mut self, next: &Self) {
-        self.0 = E::better(self.0, next.0);
+        self.0 = E::combine(self.0, next.0);
     }
     #[inline(always)]
     unsafe fn finish(&self, out: [*mut u8; 3]) {

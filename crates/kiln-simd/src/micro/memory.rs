@@ -200,8 +200,12 @@ macro_rules! memory_element {
 }
 memory_element! {
     u8, u8, |x| x, |x| x;
+    i32, i32, |x| x, |x| x;
     u32, u32, |x| x, |x| x;
+    i64, i64, |x| x, |x| x;
     u64, u64, |x| x, |x| x;
+    f32, f32, |x| x, |x| x;
+    f64, f64, |x| x, |x| x;
     f16, f32, widen_f16, narrow_f16;
     bf16, f32, widen_bf16, narrow_bf16;
 }

@@ -2,11 +2,10 @@
 
 use std::marker::PhantomData;
 
-use crate::micro::fold::{
-    Accumulate, AllTrue, CompensatedSum, ExtremeState, FoldState, Largest, Smallest, WideProduct,
-};
+use crate::micro::fold::{Accumulate, CompensatedSum, ExtremeState, FoldState, WideProduct};
 use crate::micro::isa::{Isa, versioned};
 use crate::micro::lane::LaneType;
+use crate::micro::monoid::{AllTrue, Largest, Smallest};
 use crate::micro::short_rows::{ShortRowsFn, short_rows};
 use crate::micro::tuple::{ArgExtremeState, LogSumExpState, MomentsState};
 use crate::micro::view;

@@ -3,9 +3,10 @@
 use std::marker::PhantomData;
 
 use crate::DType;
-use crate::micro::fold::{Accumulate, ExtremeOrder, Identity, LANES, Largest, Smallest};
+use crate::micro::fold::{Accumulate, LANES};
 use crate::micro::isa::{Isa, versioned};
 use crate::micro::lane::{LaneType, Number};
+use crate::micro::monoid::{Largest, Monoid, Product, Smallest, Sum};
 use crate::micro::reduce::{ReduceKind, STATE_BYTES, canonical};
 use crate::micro::tuple::LogSumExpState;
 use crate::micro::{view, view_mut};
@@ -44,8 +45,8 @@ pub fn scan(kind: ReduceKind, dtype: DType) -> Option<Scanner> {
 
 fn scanner<T: Accumulate + TotallyOrdered>(kind: ReduceKind) -> Option<Scanner> {
     match kind {
-        ReduceKind::Sum => Some(scanner_of::<RunningTotal<T, PrefixSum>, T>()),
-        ReduceKind::Prod => Some(scanner_of::<RunningTotal<T, PrefixProduct>, T>()),
+        ReduceKind::Sum => Some(scanner_of::<RunningTotal<T, Sum>, T>()),
+        ReduceKind::Prod => Some(scanner_of::<RunningTotal<T, Product>, T>()),
         ReduceKind::Max => Some(scanner_of::<RunningTotal<T, Largest>, T>()),
         ReduceKind::Min => Some(scanner_of::<RunningTotal<T, Smallest>, T>()),
         ReduceKind::ArgMax | ReduceKind::ArgMin | ReduceKind::Moments | ReduceKind::LogSumExp => None,
@@ -84,11 +85,9 @@ pub(super) trait ScanState<T>: Copy + 'static {
 }
 
 /// An associative operation of a scan, on a representation in which it is one instruction.
-trait ScanOp<T>: Copy + 'static {
+trait ScanOp<T>: Monoid<<Self as ScanOp<T>>::Repr> {
     /// The representation.
     type Repr: Copy + 'static;
-    /// The identity.
-    const IDENTITY: Self::Repr;
     /// Elements converted to the representation at a time, whole blocks: as many as fill vectors where
     /// the conversion takes several operations. `None` if elements are combined sequentially, because
     /// reassociation would change the rounding or the operation takes a single cycle.
@@ -97,8 +96,6 @@ trait ScanOp<T>: Copy + 'static {
     fn repr(x: T) -> Self::Repr;
     /// The element of a representation.
     fn value(repr: Self::Repr) -> T;
-    /// Combines a prefix with the elements that follow.
-    fn combine(before: Self::Repr, x: Self::Repr) -> Self::Repr;
 }
 
 /// Whether sums and products in the wide type can be reassociated: products of four `f32` stay in
@@ -107,46 +104,21 @@ const fn wider<T: Accumulate>() -> bool {
     size_of::<T>() < size_of::<T::Wide>()
 }
 
-/// Sums in the wide type.
-#[derive(Clone, Copy)]
-struct PrefixSum;
-impl<T: Accumulate> ScanOp<T> for PrefixSum {
-    type Repr = T::Wide;
-    const IDENTITY: T::Wide = <T::Wide as Number>::ZERO;
-    const CHUNK: Option<usize> = if wider::<T>() { Some(SCAN_BLOCK) } else { None };
-    #[inline(always)]
-    fn repr(x: T) -> T::Wide {
-        x.widen()
-    }
-    #[inline(always)]
-    fn value(repr: T::Wide) -> T {
-        T::narrow(repr)
-    }
-    #[inline(always)]
-    fn combine(before: T::Wide, x: T::Wide) -> T::Wide {
-        before.plus(x)
-    }
+macro_rules! wide_scans {
+    ($($monoid:ident, $reassociates:expr;)*) => {$(
+        impl<T: Accumulate> ScanOp<T> for $monoid {
+            type Repr = T::Wide;
+            const CHUNK: Option<usize> = if $reassociates { Some(SCAN_BLOCK) } else { None };
+            #[inline(always)]
+            fn repr(x: T) -> T::Wide { x.widen() }
+            #[inline(always)]
+            fn value(repr: T::Wide) -> T { T::narrow(repr) }
+        }
+    )*};
 }
-
-/// Products in the wide type.
-#[derive(Clone, Copy)]
-struct PrefixProduct;
-impl<T: Accumulate> ScanOp<T> for PrefixProduct {
-    type Repr = T::Wide;
-    const IDENTITY: T::Wide = <T::Wide as Number>::ONE;
-    const CHUNK: Option<usize> = if wider::<T>() || !T::FLOAT { Some(SCAN_BLOCK) } else { None };
-    #[inline(always)]
-    fn repr(x: T) -> T::Wide {
-        x.widen()
-    }
-    #[inline(always)]
-    fn value(repr: T::Wide) -> T {
-        T::narrow(repr)
-    }
-    #[inline(always)]
-    fn combine(before: T::Wide, x: T::Wide) -> T::Wide {
-        before.times(x)
-    }
+wide_scans! {
+    Sum, wider::<T>();
+    Product, wider::<T>() || !T::FLOAT;
 }
 
 /// A lane type with a key: an integer that orders as its values do.
@@ -190,22 +162,17 @@ macro_rules! float_keys {
 float_keys!(f32 => i32, f64 => i64);
 
 macro_rules! extremes {
-    ($($end:ident, $opposite:ident;)*) => {$(
-        impl<T: TotallyOrdered> ScanOp<T> for $end {
+    ($($monoid:ident, $opposite:ident;)*) => {$(
+        impl<T: TotallyOrdered> ScanOp<T> for $monoid {
             type Repr = T::Key;
-            const IDENTITY: T::Key = <$end as Identity<T::Key>>::IDENTITY;
             const CHUNK: Option<usize> = Some(LANES);
             #[inline(always)]
             fn repr(x: T) -> T::Key {
-                if x.nan() { <$opposite as Identity<T::Key>>::IDENTITY } else { x.key() }
+                if x.nan() { <$opposite as Monoid<T::Key>>::IDENTITY } else { x.key() }
             }
             #[inline(always)]
             fn value(repr: T::Key) -> T {
                 T::of_key(repr)
-            }
-            #[inline(always)]
-            fn combine(before: T::Key, x: T::Key) -> T::Key {
-                $end::better(before, x)
             }
         }
     )*};

@@ -8,10 +8,9 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use crate::DType;
-use crate::micro::accumulate::{ColumnFold, ColumnSum};
-use crate::micro::fold::{Largest, Smallest};
 use crate::micro::isa::{Isa, versioned};
 use crate::micro::lane::{LaneType, Number};
+use crate::micro::monoid::{Largest, Monoid, Smallest, Sum};
 use crate::micro::reduce::{ReduceKind, canonical};
 use crate::micro::transpose::load_tile_transposed;
 use crate::micro::{view, view_mut};
@@ -44,7 +43,7 @@ pub fn short_rows(kind: ReduceKind, dtype: DType) -> Option<ShortRowsFn> {
 
 fn of<T: Number>(kind: ReduceKind) -> Option<ShortRowsFn> {
     match kind {
-        ReduceKind::Sum => Some(short_rows_loop::<ShortRows<ColumnSum, T>>()),
+        ReduceKind::Sum => Some(short_rows_loop::<ShortRows<Sum, T>>()),
         ReduceKind::Max => Some(short_rows_loop::<ShortRows<Largest, T>>()),
         ReduceKind::Min => Some(short_rows_loop::<ShortRows<Smallest, T>>()),
         ReduceKind::Prod
@@ -61,8 +60,8 @@ versioned! {
     fn(out: *mut u8, src: *const u8, n: usize, rows: usize)
 }
 
-struct ShortRows<C, T>(PhantomData<(C, T)>);
-impl<C: ColumnFold<T, Second = ()>, T: Number> ShortRowsLoop for ShortRows<C, T> {
+struct ShortRows<M, T>(PhantomData<(M, T)>);
+impl<M: Monoid<T>, T: Number> ShortRowsLoop for ShortRows<M, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(out: *mut u8, src: *const u8, n: usize, rows: usize) {
         debug_assert!(n <= SHORT_REDUCED_ROW && rows >= ROW_BLOCK);
@@ -78,9 +77,9 @@ impl<C: ColumnFold<T, Second = ()>, T: Number> ShortRowsLoop for ShortRows<C, T>
                 let to = buffer.as_mut_ptr().cast::<u8>();
                 let (vectors, rest) = (n / ROW_BLOCK, n % ROW_BLOCK);
                 let count = if vectors > 1 {
-                    let mut one = [[C::empty().0; ROW_BLOCK]; ROW_BLOCK];
+                    let mut one = [[M::IDENTITY; ROW_BLOCK]; ROW_BLOCK];
                     for (row, one) in one.iter_mut().enumerate() {
-                        *one = fold_row::<I, C, T>(view(from.add(row * n).cast(), n));
+                        *one = fold_row::<M, T>(view(from.add(row * n).cast(), n));
                     }
                     transposed(to, one.as_ptr().cast(), ROW_BLOCK, ROW_BLOCK, ROW_BLOCK as isize, 0);
                     let (to, from) = (buffer.as_mut_ptr().add(ROW_BLOCK), from.add(vectors * ROW_BLOCK));
@@ -91,7 +90,7 @@ impl<C: ColumnFold<T, Second = ()>, T: Number> ShortRowsLoop for ShortRows<C, T>
                     n
                 };
                 let elements = view::<[T; ROW_BLOCK]>(buffer.as_ptr().cast(), count);
-                out[first..first + ROW_BLOCK].copy_from_slice(&reduce_lanes::<I, C, T>(elements));
+                out[first..first + ROW_BLOCK].copy_from_slice(&reduce_lanes::<M, T>(elements));
             }
         }
     }
@@ -99,31 +98,26 @@ impl<C: ColumnFold<T, Second = ()>, T: Number> ShortRowsLoop for ShortRows<C, T>
 
 /// A row's whole vectors, at least one, combined lane by lane.
 #[inline(always)]
-fn fold_row<I: Isa, C: ColumnFold<T, Second = ()>, T: Number>(row: &[T]) -> [T; ROW_BLOCK] {
+fn fold_row<M: Monoid<T>, T: Number>(row: &[T]) -> [T; ROW_BLOCK] {
     let (vectors, _) = row.as_chunks::<ROW_BLOCK>();
     let mut sums = vectors[0];
     for vector in &vectors[1..] {
-        sums = combine::<I, C, T>(sums, vector);
+        sums = combine::<M, T>(sums, vector);
     }
     sums
 }
 
 /// Two vectors combined lane by lane.
 #[inline(always)]
-fn combine<I: Isa, C: ColumnFold<T, Second = ()>, T: Number>(
-    x: [T; ROW_BLOCK],
-    y: &[T; ROW_BLOCK],
-) -> [T; ROW_BLOCK] {
-    std::array::from_fn(|lane| C::step::<I>((x[lane], ()), y[lane], 0).0)
+fn combine<M: Monoid<T>, T: Number>(x: [T; ROW_BLOCK], y: &[T; ROW_BLOCK]) -> [T; ROW_BLOCK] {
+    std::array::from_fn(|lane| M::combine(x[lane], y[lane]))
 }
 
 /// The results of transposed rows: vector `i` holds element `i` of each row.
 #[inline(always)]
-fn reduce_lanes<I: Isa, C: ColumnFold<T, Second = ()>, T: Number>(
-    elements: &[[T; ROW_BLOCK]],
-) -> [T; ROW_BLOCK] {
-    let join = combine::<I, C, T>;
-    let [mut a, mut b, mut c, mut d] = [[C::empty().0; ROW_BLOCK]; ACCUMULATORS];
+fn reduce_lanes<M: Monoid<T>, T: Number>(elements: &[[T; ROW_BLOCK]]) -> [T; ROW_BLOCK] {
+    let join = combine::<M, T>;
+    let [mut a, mut b, mut c, mut d] = [[M::IDENTITY; ROW_BLOCK]; ACCUMULATORS];
     let (fours, rest) = elements.as_chunks::<ACCUMULATORS>();
     for [p, q, r, s] in fours {
         (a, b, c, d) = (join(a, p), join(b, q), join(c, r), join(d, s));

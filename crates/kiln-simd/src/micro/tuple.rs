@@ -4,11 +4,11 @@
 use std::marker::PhantomData;
 
 use crate::micro::fold::{
-    BLOCK, CompensatedSum, ExtremeOrder, FoldState, Identity, LANES, Largest, Real, best, fold_lanes,
-    join_lanes, two_lanes, write_component,
+    BLOCK, CompensatedSum, FoldState, LANES, Real, best, fold_lanes, join_lanes, two_lanes, write_component,
 };
 use crate::micro::isa::Isa;
 use crate::micro::lane::Number;
+use crate::micro::monoid::{Extreme, Largest, Monoid};
 use crate::micro::scan::ScanState;
 
 /// An extreme and its index: the first among equals, and the first NaN.
@@ -21,7 +21,7 @@ pub(super) struct ArgExtremeState<T, E> {
     end: PhantomData<E>,
 }
 
-impl<T: Number, E: ExtremeOrder + Identity<T>> FoldState<T> for ArgExtremeState<T, E> {
+impl<T: Number, E: Extreme + Monoid<T>> FoldState<T> for ArgExtremeState<T, E> {
     const EMPTY: Self = ArgExtremeState { value: E::IDENTITY, index: -1, end: PhantomData };
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], base: i64) {

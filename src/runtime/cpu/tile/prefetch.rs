@@ -7,28 +7,24 @@ use crate::runtime::cpu::tile::program::{
 };
 use crate::runtime::cpu::tile::tiling::TilePlan;
 
-/// A part of what the next tile will read of an operand, to be prefetched while
-/// a row of this one is at work: memory would idle, and
-/// hardware prefetches no more than the page at hand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RowPrefetch {
-    /// Which operand.
-    pub operand: usize,
-    /// Bytes from its row to what is prefetched.
-    pub distance: usize,
-    /// How many bytes are.
-    pub bytes: usize,
+/// A part of what the next tile will read, to be prefetched while this one is at work: memory
+/// would idle, and hardware prefetches no more than the page at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefetch {
+    /// What points at the values that are at work: an operand, or what a load reads.
+    pub operand: FrameSlot,
+    /// Bytes from those to what is prefetched.
+    pub distance: isize,
+    /// Bytes prefetched into L1 after each row; `None` where as many as the instruction reads are
+    /// prefetched into L2 while it runs.
+    pub bytes: Option<usize>,
 }
 
-/// What a micro-op prefetches while it computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpPrefetch {
-    /// It cannot.
-    Unsupported,
-    /// Nothing yet.
-    Unused,
-    /// What lies so many bytes after what a slot points at.
-    At(FrameSlot, usize),
+impl Prefetch {
+    /// The prefetch of as much as an instruction reads.
+    fn while_running(operand: FrameSlot, distance: isize) -> Prefetch {
+        Prefetch { operand, distance, bytes: None }
+    }
 }
 
 /// Lets instructions prefetch what the next tile reads, as suits how tiles advance;
@@ -103,10 +99,10 @@ fn assign_prefetches(body: &mut LoopBody, distance: impl Fn(&TileLoad) -> Option
                     && load.shape.cols()
                     && matches!(load.layout, RowLayout::Contiguous(None)) =>
             {
-                next.extend(distance(load).map(|bytes| OpPrefetch::At(load.to, bytes)));
+                next.extend(distance(load).map(|bytes| Prefetch::while_running(load.to, bytes as isize)));
             }
-            Instr::Micro { prefetch, .. } if *prefetch == OpPrefetch::Unused && !next.is_empty() => {
-                *prefetch = next.remove(0);
+            Instr::Micro { prefetches: true, prefetch, .. } if prefetch.is_none() && !next.is_empty() => {
+                *prefetch = Some(next.remove(0));
             }
             _ => {}
         }
@@ -130,11 +126,12 @@ fn insert_prefetch_of_rows(program: &mut TileProgram, large: bool) {
         let (rows, cols) = program.tile;
         let line = cols * program.slots[slot.0 as usize].dtype.compute().size();
         let mut number = 0;
-        readers(program, slot, covered, &mut |Reader { prefetch, operand, row_stride, .. }| {
+        readers(program, slot, covered, &mut |Reader { prefetch, row_stride, prefetches }| {
             if (first..first + parts).contains(&number) {
                 let [start, end] = [0, 1].map(|more| line * (number - first + more) / parts);
-                *prefetch =
-                    Some(RowPrefetch { operand, distance: rows * row_stride + start, bytes: end - start });
+                let distance = (rows * row_stride + start) as isize;
+                let bytes = (!prefetches).then_some(end - start);
+                *prefetch = Some(Prefetch { operand: slot, distance, bytes });
             }
             number += 1;
         });
@@ -159,8 +156,8 @@ fn insert_prefetch_of_transposed(program: &mut TileProgram) {
         let Instr::Load(load) = instr else { continue };
         let pieces = matches!(load.layout, RowLayout::Contiguous(_) | RowLayout::Transposed(_));
         if load.shape == TileShape::Full && pieces {
-            load.prefetch_distance =
-                addresses[load.address.0 as usize].strides[inner.axis.index()] * inner.chunk as i64;
+            let strides = &addresses[load.address.0 as usize].strides;
+            prefetch_elements(load, strides[inner.axis.index()] * inner.chunk as i64);
         }
     }
 }
@@ -180,7 +177,7 @@ fn insert_prefetch_of_converted(program: &mut TileProgram) {
         };
         if follows && load.plain() && matches!(load.layout, RowLayout::Contiguous(Some(_))) {
             let lines = if load.shape.rows() { rows } else { 1 };
-            load.prefetch_distance = (lines * cols) as i64;
+            prefetch_elements(load, (lines * cols) as i64);
         }
     }
 }
@@ -201,9 +198,15 @@ fn insert_prefetch_of_strided(program: &mut TileProgram) {
         let strides = &addresses[load.address.0 as usize].strides;
         let near = (2..PREFETCH_MAX_STRIDE).contains(&strides[col.index()]) && !within(strides);
         if load.shape.cols() && matches!(load.layout, RowLayout::Strided(_)) && near {
-            load.prefetch_distance = strides[inner.axis.index()] * inner.chunk as i64;
+            prefetch_elements(load, strides[inner.axis.index()] * inner.chunk as i64);
         }
     }
+}
+
+/// Lets a load prefetch what lies so many elements after what it reads, unless that is the same.
+fn prefetch_elements(load: &mut TileLoad, elements: i64) {
+    let distance = elements as isize * load.dtype.size() as isize;
+    load.prefetch = (distance != 0).then(|| Prefetch::while_running(load.to, distance));
 }
 
 /// The loads of a program's bodies.
@@ -226,11 +229,9 @@ fn follows(program: &TileProgram, load: &TileLoad) -> bool {
         && program.stride_along(load.address, program.col) == 1
 }
 
-/// A instruction that reads a slot row by row.
+/// An instruction that reads a slot row by row.
 struct Reader<'p> {
-    prefetch: &'p mut Option<RowPrefetch>,
-    /// Which operand the slot is.
-    operand: usize,
+    prefetch: &'p mut Option<Prefetch>,
     /// Bytes from one of its rows to the next.
     row_stride: usize,
     /// Whether its loop prefetches while it computes.
@@ -246,24 +247,18 @@ fn readers(program: &mut TileProgram, slot: FrameSlot, covered: bool, visit: &mu
     for instr in bodies.iter_mut().flat_map(|body| &mut body.instrs) {
         let found = match instr {
             Instr::Rowwise(op) if !(covered && op.batched.is_some()) => {
-                let operand = op.from.iter().position(|from| from.0 == slot);
+                let operand = op.from.iter().find(|from| from.0 == slot);
+                let row_stride = operand.map(|(_, stride)| stride.bytes(*cols));
                 let prefetches = op.prefetches;
-                operand.map(|operand| {
-                    let row_stride = op.from[operand].1.bytes(*cols);
-                    Reader { prefetch: &mut op.prefetch, operand, row_stride, prefetches }
-                })
+                row_stride.map(|row_stride| Reader { prefetch: &mut op.prefetch, row_stride, prefetches })
             }
             Instr::Update(number) | Instr::ReduceRows(number) => {
                 let reduction = &mut reductions[*number as usize];
                 let along = matches!(reduction.form, ReductionForm::Horizontal { .. });
                 let reads = along && reduction.operand == slot;
                 let row_stride = *cols * lane;
-                reads.then_some(Reader {
-                    prefetch: &mut reduction.prefetch,
-                    operand: 0,
-                    row_stride,
-                    prefetches: false,
-                })
+                let prefetch = &mut reduction.prefetch;
+                reads.then_some(Reader { prefetch, row_stride, prefetches: false })
             }
             _ => None,
         };
@@ -283,31 +278,34 @@ mod tests {
     use crate::tensor::slicing::r;
 
     /// What the expensive operations of a kernel's passes prefetch, in bytes after what is at work.
-    fn prefetched(y: &Tensor) -> Vec<usize> {
+    fn prefetched(y: &Tensor) -> Vec<isize> {
         let report = y.plan().expect("a plan");
         let program = compile(report.kernels[0].work().kernel().expect("a kernel"), 1);
         let prefetches = |instr: &Instr| match instr {
-            Instr::Micro { prefetch: OpPrefetch::At(_, bytes), .. } => Some(*bytes),
+            Instr::Micro { prefetch: Some(prefetch), .. } => Some(prefetch.distance),
             _ => None,
         };
         program.bodies.iter().flat_map(|body| &body.instrs).filter_map(prefetches).collect()
     }
 
-    /// How far ahead strided loads prefetch, in elements.
-    fn strided(y: &Tensor) -> Vec<i64> {
+    /// What strided loads prefetch.
+    fn strided(y: &Tensor) -> Vec<Option<Prefetch>> {
         let report = y.plan().expect("a plan");
         let program = compile(report.kernels[0].work().kernel().expect("a kernel"), 1);
         let strided = |load: &&TileLoad| matches!(load.layout, RowLayout::Strided(_));
-        loads(&program).filter(strided).map(|load| load.prefetch_distance).collect()
+        loads(&program).filter(strided).map(|load| load.prefetch).collect()
     }
 
     #[test]
     fn strided_loads_prefetch_the_next_tile_unless_windows_share_it() {
         let image = Tensor::from_vec(vec![1f32; 2 * 64 * 64], [2, 64, 64], ());
         let apart = strided(&(image.i((.., .., r(0, 64).step(2))) * 2.0));
-        assert!(!apart.is_empty() && apart.iter().all(|&distance| distance > 0), "{apart:?}");
+        assert!(
+            !apart.is_empty() && apart.iter().all(|next| next.is_some_and(|next| next.distance > 0)),
+            "{apart:?}"
+        );
         let pooled = strided(&image.avg_pool2d(3, AvgPoolOpts::default().stride(2)));
-        assert!(!pooled.is_empty() && pooled.iter().all(|&distance| distance == 0), "{pooled:?}");
+        assert!(!pooled.is_empty() && pooled.iter().all(Option::is_none), "{pooled:?}");
     }
 
     #[test]

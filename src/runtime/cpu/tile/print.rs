@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::runtime::cpu::tile::program::{
-    AddressId, FrameSlot, Instr, Loop, LoopBody, OpPrefetch, ReductionForm, RowLayout, RowwiseOp, ScanForm,
+    AddressId, FrameSlot, Instr, Loop, LoopBody, Prefetch, ReductionForm, RowLayout, RowwiseOp, ScanForm,
     Scatter, SlotStorage, TileLoad, TileProgram, TileShape, WorkPartition,
 };
 
@@ -65,10 +65,7 @@ impl TileProgram {
         match instr {
             Instr::Micro { name, to, from, prefetch, .. } => {
                 let from = self.operands(from);
-                let next = match prefetch {
-                    OpPrefetch::At(of, _) => format!(", prefetches the next {}", slot(*of)),
-                    OpPrefetch::Unsupported | OpPrefetch::Unused => String::new(),
-                };
+                let next = self.prefetch_text(*prefetch);
                 writeln!(f, "{} = {name} {from}{next}", slot(*to))
             }
             Instr::Rowwise(op) => {
@@ -145,15 +142,22 @@ impl TileProgram {
         }
     }
 
+    /// What a loop prefetches while it computes.
+    fn prefetch_text(&self, prefetch: Option<Prefetch>) -> String {
+        match prefetch {
+            Some(Prefetch { operand, bytes: None, .. }) => {
+                format!(", prefetches the next {}", self.slot_text(operand))
+            }
+            Some(_) | None => String::new(),
+        }
+    }
+
     fn rowwise_text(&self, op: &RowwiseOp) -> String {
         let from = op.from.map(|from| from.0);
         let forwarded =
             op.forwarding.as_ref().map(|forwarding| forwarding.store.memory as usize - self.inputs);
         let at = forwarded.map_or(String::new(), |out| format!(" at out{out}"));
-        let next = match op.prefetch.filter(|_| op.prefetches) {
-            Some(prefetch) => format!(", prefetches the next {}", self.slot_text(from[prefetch.operand])),
-            None => String::new(),
-        };
+        let next = self.prefetch_text(op.prefetch);
         let (to, from) = (self.slot_text(op.to.0), self.operands(&from));
         format!("{to} = {} {from} by row{at}{next}", op.name)
     }

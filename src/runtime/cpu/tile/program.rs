@@ -5,16 +5,15 @@
 
 use kiln_simd::micro::{
     AccumulateFn, BatchedRowsFn, ExpandFn, GatherFn, MAX_OPERANDS, MicroFn, NonTemporalLoop, OverlapFn,
-    StridedFn, TransposeFn,
+    ScatterFn, StridedFn, TransposeFn,
 };
 use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::kernel::{AxisId, LoopAxis};
-use crate::runtime::cpu::tile::run::ScatterFn;
 
 pub use crate::runtime::cpu::tile::partition::WorkPartition;
-pub use crate::runtime::cpu::tile::prefetch::{OpPrefetch, RowPrefetch};
+pub use crate::runtime::cpu::tile::prefetch::Prefetch;
 pub use crate::runtime::cpu::tile::reduction::{Finish, ReductionForm, ScanForm, TileReduction, TileScan};
 pub use crate::runtime::cpu::tile::software_pipeline::PipelinedProduct;
 pub use crate::runtime::cpu::tile::tile_shape::TileShape;
@@ -148,8 +147,8 @@ pub struct TileLoad {
     pub forwarded: bool,
     /// The part of the address that axes determine.
     pub address: AddressId,
-    /// How many elements ahead the load prefetches: where the next tile's are.
-    pub prefetch_distance: i64,
+    /// What to prefetch.
+    pub prefetch: Option<Prefetch>,
     /// The rows' layout; the function of `Unit` is `None` where the slot may
     /// point at the memory.
     pub layout: RowLayout<Option<MicroFn>>,
@@ -234,10 +233,10 @@ pub struct RowwiseOp {
     pub from: [(FrameSlot, RowStride); MAX_OPERANDS],
     /// Shape of what varies along rows, or between them.
     pub shape: TileShape,
-    /// What to prefetch.
-    pub prefetch: Option<RowPrefetch>,
-    /// Whether the loop itself does, while it computes; else it is done after each row.
+    /// Whether the loop prefetches while it computes; else that is done after each row.
     pub prefetches: bool,
+    /// What to prefetch.
+    pub prefetch: Option<Prefetch>,
     /// A store of the result whose rows have gaps between them, which may be written in place.
     pub forwarding: Option<Box<DestForwarding>>,
     /// The reduction that each row has all elements of, fused into the loop.
@@ -247,6 +246,14 @@ pub struct RowwiseOp {
 }
 
 impl RowwiseOp {
+    /// What is prefetched with each row: of which operand, how many bytes on, and how many after
+    /// the loop.
+    pub fn row_prefetch(&self) -> (usize, isize, usize) {
+        let Some(Prefetch { operand, distance, bytes }) = self.prefetch else { return (0, 0, 0) };
+        let at = self.from.iter().position(|(slot, _)| *slot == operand);
+        (at.unwrap_or(0), distance, bytes.unwrap_or(0))
+    }
+
     /// A micro-op over the rows of a shape that prefetches nothing.
     pub fn new(
         function: MicroFn,
@@ -255,7 +262,7 @@ impl RowwiseOp {
         from: [(FrameSlot, RowStride); MAX_OPERANDS],
         shape: TileShape,
     ) -> RowwiseOp {
-        let (non_temporal, batched, prefetch, prefetches) = (None, None, None, false);
+        let (non_temporal, batched, prefetches, prefetch) = (None, None, false, None);
         let (forwarding, row_reduction, overlap) = (None, None, None);
         RowwiseOp {
             function,
@@ -265,8 +272,8 @@ impl RowwiseOp {
             to,
             from,
             shape,
-            prefetch,
             prefetches,
+            prefetch,
             forwarding,
             row_reduction,
             overlap,
@@ -355,8 +362,10 @@ pub enum Instr {
         from: [FrameSlot; MAX_OPERANDS],
         /// How many elements.
         shape: TileShape,
-        /// What it prefetches.
-        prefetch: OpPrefetch,
+        /// Whether the loop prefetches while it computes.
+        prefetches: bool,
+        /// What to prefetch.
+        prefetch: Option<Prefetch>,
     },
     /// A micro-op done row by row, for operands that do not have an element
     /// for each of the tile's.

@@ -4,7 +4,7 @@ use kiln_simd::micro::{self, Accumulator, MicroFn, Reducer, Scanner};
 use smallvec::SmallVec;
 
 use crate::ir::Monoid;
-use crate::runtime::cpu::tile::program::{AddressId, FrameSlot, Instr, RowPrefetch, TileShape};
+use crate::runtime::cpu::tile::program::{AddressId, FrameSlot, Instr, Prefetch, TileShape};
 
 /// A reduction, with its state.
 #[derive(Clone, Debug)]
@@ -21,7 +21,14 @@ pub struct TileReduction {
     /// How it is done.
     pub form: ReductionForm,
     /// What to prefetch.
-    pub prefetch: Option<RowPrefetch>,
+    pub prefetch: Option<Prefetch>,
+}
+
+impl TileReduction {
+    /// What is prefetched after each row: how many bytes on, and how many.
+    pub fn row_prefetch(&self) -> (isize, usize) {
+        self.prefetch.map_or((0, 0), |prefetch| (prefetch.distance, prefetch.bytes.unwrap_or(0)))
+    }
 }
 
 /// The two forms of reductions.

@@ -10,6 +10,7 @@ mod memory;
 mod quantized_dot;
 mod reduce;
 mod scan;
+mod scatter;
 mod short_rows;
 mod winograd;
 

@@ -19,7 +19,7 @@ use crate::runtime::cpu::thresholds::MAX_RECOMPUTATIONS;
 use crate::runtime::cpu::tile::analysis::ExprFacts;
 use crate::runtime::cpu::tile::build::horner::{Horner, horner};
 use crate::runtime::cpu::tile::build::{ProgramBuilder, Root};
-use crate::runtime::cpu::tile::program::{FrameSlot, Instr, OpPrefetch, RowStride, RowwiseOp, TileShape};
+use crate::runtime::cpu::tile::program::{FrameSlot, Instr, RowStride, RowwiseOp, TileShape};
 use crate::runtime::cpu::tile::tiling::TilePlan;
 
 /// Which expressions run as part of others.
@@ -449,7 +449,8 @@ impl ProgramBuilder<'_> {
                 to: sums,
                 from,
                 shape,
-                prefetch: OpPrefetch::Unsupported,
+                prefetches: false,
+                prefetch: None,
             };
         }
         let (from, kinds) = self.row_operands(&operands);

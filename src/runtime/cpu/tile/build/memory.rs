@@ -12,7 +12,6 @@ use crate::runtime::cpu::tile::program::{
     AddressId, DestForwarding, FrameSlot, Gather, IndexTerm, Instr, RangePredicate, RowLayout, Scatter,
     SlotStorage, TileLoad, TileShape, TileStore,
 };
-use crate::runtime::cpu::tile::run::scatter_function;
 
 impl ProgramBuilder<'_> {
     pub(super) fn load(&mut self, id: ExprId, input: u32, access: &Access) -> FrameSlot {
@@ -50,7 +49,7 @@ impl ProgramBuilder<'_> {
             in_place,
             forwarded: false,
             address,
-            prefetch_distance: 0,
+            prefetch: None,
             layout,
             batched,
             bounds,
@@ -269,7 +268,7 @@ impl ProgramBuilder<'_> {
             address,
             stride: scatter.stride,
             extent: scatter.extent,
-            function: scatter_function(scatter.mode, dtype),
+            function: micro::scatter(combines_by(scatter.mode), dtype),
             contiguous: contiguous_scatter(scatter.mode, dtype),
         })));
     }
@@ -409,12 +408,16 @@ fn contiguous_scatter(mode: ScatterMode, dtype: DType) -> Option<micro::Accumula
     if micro::load(dtype).is_some() || dtype == DType::Bool {
         return None;
     }
-    let kind = match mode {
-        ScatterMode::Set => return None,
-        ScatterMode::Add => micro::ReduceKind::Sum,
-        ScatterMode::Mul => micro::ReduceKind::Prod,
-        ScatterMode::Max => micro::ReduceKind::Max,
-        ScatterMode::Min => micro::ReduceKind::Min,
-    };
-    Some(micro::accumulate(kind, dtype)?.step)
+    Some(micro::accumulate(combines_by(mode)?, dtype)?.step)
+}
+
+/// The reduction by which a scatter combines elements; `None` where it replaces them.
+fn combines_by(mode: ScatterMode) -> Option<micro::ReduceKind> {
+    match mode {
+        ScatterMode::Set => None,
+        ScatterMode::Add => Some(micro::ReduceKind::Sum),
+        ScatterMode::Mul => Some(micro::ReduceKind::Prod),
+        ScatterMode::Max => Some(micro::ReduceKind::Max),
+        ScatterMode::Min => Some(micro::ReduceKind::Min),
+    }
 }

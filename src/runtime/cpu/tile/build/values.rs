@@ -8,7 +8,7 @@ use crate::kernel::{BoundsCheck, Expr, ExprId};
 use crate::runtime::cpu::thresholds::{BATCHED_ROW_COLUMNS, ROWWISE_MIN_COLUMNS};
 use crate::runtime::cpu::tile::build::ProgramBuilder;
 use crate::runtime::cpu::tile::program::{
-    BlockTransfer, FrameSlot, Instr, OpPrefetch, RangePredicate, RowStride, RowwiseOp, SlotStorage, TileShape,
+    BlockTransfer, FrameSlot, Instr, RangePredicate, RowStride, RowwiseOp, SlotStorage, TileShape,
 };
 
 impl ProgramBuilder<'_> {
@@ -116,10 +116,10 @@ impl ProgramBuilder<'_> {
             Operation { function, name: op.name(), variants: micro::alu_variants(op, dtype, kinds) }
         });
         if micro::prefetches(op, dtype)
-            && let Some(Instr::Micro { to: made, prefetch, .. }) = self.current().instrs.last_mut()
+            && let Some(Instr::Micro { to: made, prefetches, .. }) = self.current().instrs.last_mut()
             && *made == to
         {
-            *prefetch = OpPrefetch::Unused;
+            *prefetches = true;
         }
         to
     }
@@ -212,7 +212,8 @@ impl ProgramBuilder<'_> {
             to,
             from,
             shape,
-            prefetch: OpPrefetch::Unsupported,
+            prefetches: false,
+            prefetch: None,
         });
         to
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use kiln_simd::micro::{self, MAX_OPERANDS, RowBatch};
 
 use crate::runtime::cpu::thresholds::{GATHER_PREFETCH_BYTES, GATHER_PREFETCH_ROWS};
-use crate::runtime::cpu::tile::program::{BlockTransfer, IndexTerm, RowLayout, TileLoad};
+use crate::runtime::cpu::tile::program::{BlockTransfer, IndexTerm, Prefetch, RowLayout, TileLoad};
 use crate::runtime::cpu::tile::run::access::TileAccess;
 use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
 
@@ -142,17 +142,14 @@ impl TileLaunch<'_> {
                 RowLayout::Contiguous(Some(function)) if access.dense() => {
                     let count = access.rows * access.len;
                     function(to, [from; MAX_OPERANDS], count, from);
-                    if load.prefetch_distance != 0 {
-                        // What follows this step works in the cache, and memory rests.
-                        let size = load.dtype.size();
-                        micro::prefetch_l2(
-                            from.wrapping_add(load.prefetch_distance as usize * size),
-                            count * size,
-                        );
+                    if let Some(Prefetch { distance, .. }) = load.prefetch {
+                        // What follows this instruction works in the cache, and memory rests.
+                        micro::prefetch_l2(from.wrapping_offset(distance), count * load.dtype.size());
                     }
                 }
                 RowLayout::Transposed(function) => {
-                    let ahead = load.prefetch_distance as isize;
+                    let ahead = load.prefetch.map_or(0, |prefetch| prefetch.distance);
+                    let ahead = ahead / load.dtype.size() as isize;
                     function(to, from, access.rows, access.len, access.stride as isize, ahead);
                 }
                 RowLayout::Contiguous(function) => {
@@ -220,12 +217,10 @@ impl TileLoad {
 
     /// Prefetches the next tile's rows.
     fn prefetch_next_tile(&self, from: *const u8, access: &TileAccess) {
-        if self.prefetch_distance == 0 {
-            return;
-        }
+        let Some(Prefetch { distance, .. }) = self.prefetch else { return };
         let size = self.dtype.size();
-        for row in 0..access.rows as i64 {
-            let distance = (row * access.row_stride + self.prefetch_distance) as isize * size as isize;
+        for row in 0..access.rows as isize {
+            let distance = row * access.row_stride as isize * size as isize + distance;
             micro::prefetch_l2(from.wrapping_offset(distance), access.len * access.stride as usize * size);
         }
     }

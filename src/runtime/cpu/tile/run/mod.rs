@@ -28,14 +28,13 @@ use smallvec::SmallVec;
 use crate::runtime::cpu::memory::{MemoryView, inputs_of, outputs_of};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{
-    FrameSlot, Instr, LoopBody, LoopNest, OpPrefetch, PipelinedProduct, RowPrefetch, RowwiseOp, TileProgram,
-    TileShape, WorkPartition, trip_count,
+    FrameSlot, Instr, LoopBody, LoopNest, PipelinedProduct, Prefetch, RowwiseOp, TileProgram, TileShape,
+    WorkPartition, trip_count,
 };
 use crate::runtime::{Bindings, IndexStatus};
 
 pub use access::solve_range;
 pub use frame::{Frame, MatrixBlock};
-pub use scatter::{ScatterFn, scatter_function};
 
 /// A program and what one launch runs it on.
 pub struct TileLaunch<'a> {
@@ -165,10 +164,9 @@ impl<'a> TileLaunch<'a> {
             match instr {
                 Instr::Micro { function, non_temporal, to, from, shape, prefetch, .. } => {
                     let from = from.map(|slot| frame.slot(slot).cast_const());
-                    let next = match prefetch {
-                        OpPrefetch::At(slot, bytes) => frame.slot(*slot).wrapping_add(*bytes),
-                        OpPrefetch::Unsupported | OpPrefetch::Unused => from[0],
-                    };
+                    let next = prefetch.map_or(from[0], |Prefetch { operand, distance, .. }| {
+                        frame.slot(operand).wrapping_offset(distance).cast_const()
+                    });
                     let function = select_function(frame, *to, *function, *non_temporal);
                     // SAFETY: the program's contract; the forms of `function`
                     // are the operands' shapes.
@@ -226,10 +224,11 @@ impl<'a> TileLaunch<'a> {
             return unsafe { function(to, from, cols, &apart) };
         }
         let function = select_function(frame, op.to.0, op.function, op.non_temporal);
+        let prefetch = op.row_prefetch();
         for row in 0..rows {
             // SAFETY: the program's contract; the forms of `function` are
             // those of the operands' rows.
-            unsafe { self.reduce_row(frame, op, row, || run_row(function, op, to, from, cols)) }
+            unsafe { self.reduce_row(frame, op, row, || run_row(function, to, from, cols, prefetch)) }
             micro::prefetch_l1(to.wrapping_add(rows * on), written);
             to = to.wrapping_add(on);
             from = std::array::from_fn(|i| from[i].wrapping_add(from_on[i]));
@@ -244,12 +243,12 @@ impl<'a> TileLaunch<'a> {
         if let Some(both) = op.overlap
             && let Some(deferred) = frame.deferred.take()
         {
-            let next = from[0].wrapping_add(op.prefetch.map_or(0, |prefetch| prefetch.distance));
+            let next = from[0].wrapping_offset(op.prefetch.map_or(0, |prefetch| prefetch.distance));
             // SAFETY: the program's contract; the deferred product is of an earlier iteration.
             return unsafe { self.reduce_row(frame, op, 0, || both(to, from, cols, next, &deferred)) };
         }
         // SAFETY: as above.
-        unsafe { self.reduce_row(frame, op, 0, || run_row(function, op, to, from, cols)) }
+        unsafe { self.reduce_row(frame, op, 0, || run_row(function, to, from, cols, op.row_prefetch())) }
     }
 
     /// Leaves a product that writes a store's values in place for the next iteration.
@@ -318,12 +317,15 @@ fn select_function(
 /// # Safety
 /// The contract of the micro-op.
 #[inline]
-unsafe fn run_row(function: MicroFn, op: &RowwiseOp, to: *mut u8, from: OperandPtrs, cols: usize) {
-    let RowPrefetch { operand, distance, bytes } = op.prefetch.unwrap_or_default();
-    let next = from[operand].wrapping_add(distance);
+unsafe fn run_row(
+    function: MicroFn,
+    to: *mut u8,
+    from: OperandPtrs,
+    cols: usize,
+    (operand, distance, bytes): (usize, isize, usize),
+) {
+    let next = from[operand].wrapping_offset(distance);
     // SAFETY: the caller's promise.
     unsafe { function(to, from, cols, next) }
-    if !op.prefetches {
-        micro::prefetch_l1(next, bytes);
-    }
+    micro::prefetch_l1(next, bytes);
 }

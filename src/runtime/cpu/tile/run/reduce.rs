@@ -7,8 +7,8 @@ use kiln_simd::thresholds::SHORT_REDUCED_ROW;
 
 use crate::runtime::cpu::thresholds::REDUCTION_BLOCK_ROWS;
 use crate::runtime::cpu::tile::program::{
-    Finish, FrameSlot, Instr, Loop, LoopBody, LoopNest, ReductionForm, RowLayout, RowPrefetch, RowwiseOp,
-    ScanForm, TileLoad, TileReduction, TileShape,
+    Finish, FrameSlot, Instr, Loop, LoopBody, LoopNest, ReductionForm, RowLayout, RowwiseOp, ScanForm,
+    TileLoad, TileReduction, TileShape,
 };
 use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
 
@@ -57,8 +57,8 @@ impl TileLaunch<'_> {
             let x = frame.slot(reduction.operand).cast_const();
             // SAFETY: the program's contract; a result per row.
             unsafe { short(to, x, len, lines) }
-            let RowPrefetch { distance, bytes, .. } = reduction.prefetch.unwrap_or_default();
-            return micro::prefetch_l1(x.wrapping_add(distance), lines * bytes);
+            let (distance, bytes) = reduction.row_prefetch();
+            return micro::prefetch_l1(x.wrapping_offset(distance), lines * bytes);
         }
         self.along(frame, reduction, *rows, |line, x, len, position| {
             let mut out = [std::ptr::null_mut(); 3];
@@ -87,11 +87,11 @@ impl TileLaunch<'_> {
         let position = reduction.position.map_or(0, |address| frame.offset(address));
         let len = if rows.rows() { frame.count(TileShape::Column) } else { frame.count(reduction.shape) };
         let lane = self.program.slots[reduction.operand.0 as usize].dtype.compute().size();
-        let RowPrefetch { distance, bytes, .. } = reduction.prefetch.unwrap_or_default();
+        let (distance, bytes) = reduction.row_prefetch();
         for line in 0..frame.count(rows) {
             let x = x.wrapping_add(line * len * lane);
             take(line, x, len, position);
-            micro::prefetch_l1(x.wrapping_add(distance), bytes);
+            micro::prefetch_l1(x.wrapping_offset(distance), bytes);
         }
     }
 
