@@ -96,10 +96,9 @@ impl Training {
         let _norm = clip_grad_norm(&self.model.parameters(), 1.0)?;
         self.scaler.step(&mut self.optimizer)?;
         self.scaler.update()?;
+        self.scheduler.step_unless(&mut self.optimizer, &self.scaler.skipped())?;
         self.losses.push(loss.item()?);
-        if !self.scaler.skipped().item::<bool>()? {
-            self.scheduler.step(&mut self.optimizer);
-        }
+        self.scheduler.settle(&mut self.optimizer)?;
         Ok(self.losses[self.losses.len() - 1])
     }
 

@@ -38,7 +38,8 @@ options! {
 /// A step: [`GradScaler::scale`] the loss, take gradients, [`GradScaler::step`] each optimizer,
 /// [`GradScaler::update`]. To clip, [`GradScaler::unscale`] before. `BF16` has the range of `F32` and needs
 /// none of it. A skipped step leaves parameters, optimizer state and step counts as they were; a
-/// [`Scheduler`](crate::optim::Scheduler) is the host's, which has to ask [`GradScaler::skipped`].
+/// [`Scheduler`](crate::optim::Scheduler) is the host's, which tells it of [`GradScaler::skipped`] by
+/// [`Scheduler::step_unless`](crate::optim::Scheduler::step_unless).
 /// PyTorch: `torch.amp.GradScaler`.
 ///
 /// # Examples

@@ -2,8 +2,9 @@
 
 use std::f64::consts::PI;
 
-use crate::base::Span;
+use crate::base::{DType, Result, Span};
 use crate::optim::core::Optimizer;
+use crate::tensor::Tensor;
 
 /// A learning rate as a function of time.
 pub trait Schedule {
@@ -140,6 +141,9 @@ impl Schedule for OneCycle {
     }
 }
 
+/// Parts that a [`Scheduler`] keeps before the device adds them up: no more than one kernel reads.
+const UNDECIDED_PARTS: usize = 7;
+
 /// Applies a schedule to every group of an optimizer. What a [`Plateau`] has reduced stays
 /// reduced: by as much as that is what the schedule says multiplied.
 #[derive(Clone, Debug)]
@@ -147,6 +151,8 @@ pub struct Scheduler<S> {
     schedule: S,
     pub(super) start: Vec<f64>,
     pub(super) step: u64,
+    /// How many of the steps that are counted were skipped, in parts, where that is not known yet.
+    pub(super) undecided: Vec<Tensor>,
 }
 
 impl<S: Schedule> Scheduler<S> {
@@ -158,7 +164,7 @@ impl<S: Schedule> Scheduler<S> {
             (lr, _) => lr,
         };
         let start = (0..optimizer.groups()).map(start).collect();
-        let scheduler = Scheduler { schedule, start, step: 0 };
+        let scheduler = Scheduler { schedule, start, step: 0, undecided: Vec::new() };
         scheduler.apply(optimizer);
         scheduler
     }
@@ -168,6 +174,56 @@ impl<S: Schedule> Scheduler<S> {
     pub fn step(&mut self, optimizer: &mut dyn Optimizer) {
         self.step += 1;
         self.apply(optimizer);
+    }
+
+    /// Advances by a step unless `skip` holds, a truth value of rank 0 such as
+    /// [`GradScaler::skipped`](crate::optim::GradScaler::skipped). Call it after the optimizer's.
+    ///
+    /// Nobody waits for a device: the step counts as made until [`Scheduler::settle`] takes it back.
+    ///
+    /// # Errors
+    /// As realizing a tensor. The schedule is then as it was.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::optim::{Optimizer, Scheduler, Sgd, SgdOpts, StepDecay};
+    /// use kiln::prelude::*;
+    /// let mut optimizer = Sgd::new([], SgdOpts::default().lr(0.8));
+    /// let mut scheduler = Scheduler::new(&mut optimizer, StepDecay { every: 1, factor: 0.5 });
+    /// for skip in [true, false, true] {
+    ///     scheduler.step_unless(&mut optimizer, &Tensor::from(skip))?;
+    /// }
+    /// assert_eq!(optimizer.lr(0), 0.1);
+    /// scheduler.settle(&mut optimizer)?;
+    /// assert_eq!(optimizer.lr(0), 0.4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn step_unless(&mut self, optimizer: &mut dyn Optimizer, skip: &Tensor) -> Result<()> {
+        if self.undecided.len() == UNDECIDED_PARTS {
+            let skipped = self.skipped();
+            skipped.iter().try_for_each(|sum| sum.realize().map(drop))?;
+            self.undecided = skipped.into_iter().collect();
+        }
+        self.undecided.push(skip.to_dtype(DType::I32));
+        self.step(optimizer);
+        Ok(())
+    }
+
+    /// Takes back steps that were counted and turn out to be skipped. Waits for the device, so call it
+    /// where something else is read, such as a loss, and before the optimizer's state is saved.
+    ///
+    /// # Errors
+    /// As reading a tensor.
+    #[track_caller]
+    pub fn settle(&mut self, optimizer: &mut dyn Optimizer) -> Result<()> {
+        let made = self.made()?;
+        self.undecided.clear();
+        if made < self.step {
+            self.step = made;
+            self.apply(optimizer);
+        }
+        Ok(())
     }
 
     #[track_caller]
@@ -180,6 +236,21 @@ impl<S: Schedule> Scheduler<S> {
                 optimizer.set_momentum(group, momentum);
             }
         }
+    }
+}
+
+impl<S> Scheduler<S> {
+    /// How many steps were made. Waits for the device where that is not known.
+    #[track_caller]
+    pub(super) fn made(&self) -> Result<u64> {
+        let skipped = self.skipped().map_or(Ok(0), |skipped| skipped.item::<i32>())?;
+        Ok(self.step.saturating_sub(skipped.max(0) as u64))
+    }
+
+    /// How many of the undecided steps were skipped.
+    #[track_caller]
+    fn skipped(&self) -> Option<Tensor> {
+        self.undecided.iter().cloned().reduce(|one, other| one + other)
     }
 }
 

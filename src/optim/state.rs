@@ -127,13 +127,15 @@ impl<R: Rule> Group<R> {
 }
 
 impl<S> Scheduler<S> {
-    /// The step, and the learning rates at the start.
+    /// The step, and the learning rates at the start. Waits for steps that are not
+    /// [settled](Scheduler::settle).
     ///
     /// # Errors
-    /// Out of memory.
+    /// Out of memory; as [`Scheduler::settle`].
+    #[track_caller]
     pub fn state_dict(&self) -> Result<StateDict> {
         let mut state = StateDict::new();
-        state.insert("step", &number(self.step as i64))?;
+        state.insert("step", &number(self.made()? as i64))?;
         state.insert("start", &Tensor::from_vec(self.start.clone(), [self.start.len()], Device::cpu()))?;
         Ok(state)
     }
@@ -149,7 +151,7 @@ impl<S> Scheduler<S> {
         let state = state.fitted(&self.state_dict()?.targets(), "a schedule's state", Span::caller())?;
         let step = state.number::<i64>("step")? as u64;
         self.start = state.get("start").map_or(Ok(Vec::new()), Tensor::to_vec)?;
-        self.step = step;
+        (self.step, self.undecided) = (step, Vec::new());
         Ok(())
     }
 }

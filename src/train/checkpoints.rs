@@ -155,11 +155,12 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
 
     fn save_if(&mut self, is_due: impl FnOnce(&Checkpoints) -> bool) -> Result<()> {
         let step = self.position.step;
-        let Some(checkpoints) = self.checkpoints.as_ref().filter(|checkpoints| is_due(checkpoints)) else {
+        if !self.checkpoints.as_ref().is_some_and(is_due) {
             return Ok(());
-        };
+        }
+        self.settle_schedule()?;
         let state = self.state_dict()?;
-        if self.model.rank() == 0 {
+        if let Some(checkpoints) = self.checkpoints.as_ref().filter(|_| self.model.rank() == 0) {
             checkpoints.write(&state, &checkpoints.path(step), Span::caller())?;
             checkpoints.prune();
         }

@@ -187,10 +187,18 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
         }
         self.scaler.step(&mut *self.optimizer)?;
         self.scaler.update()?;
-        if let Some(scheduler) = &mut self.scheduler {
-            scheduler.step(&mut *self.optimizer);
+        match &mut self.scheduler {
+            Some(scheduler) => scheduler.step_unless(&mut *self.optimizer, &self.scaler.skipped()),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Takes back steps of the schedule that the scaler skipped: the host waits.
+    pub(super) fn settle_schedule(&mut self) -> Result<()> {
+        match &mut self.scheduler {
+            Some(scheduler) => scheduler.settle(&mut *self.optimizer),
+            None => Ok(()),
+        }
     }
 
     fn after_step(&mut self, loss: &Tensor) -> Result<Option<Ended>> {
@@ -259,6 +267,7 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
             None => sum,
         };
         let sum = f64::from(sum.item::<f32>()?);
+        self.settle_schedule()?;
         self.window.epoch_sum += sum;
         self.window.epoch_count += count;
         let mut values = vec![("loss".into(), sum / count as f64), ("lr".into(), self.optimizer.lr(0))];

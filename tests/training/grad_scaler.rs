@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::adapter;
 use kiln::nn::{Embedding, Layer, Linear, ModuleExt, Param};
 use kiln::optim::{
-    Adagrad, AdagradOpts, Adam, AdamOpts, AdamW, AdamWOpts, GradScaler, GradScalerOpts, Optimizer, RmsProp,
-    RmsPropOpts, Sgd, SgdOpts, clip_grad_norm,
+    Adagrad, AdagradOpts, Adam, AdamOpts, AdamW, AdamWOpts, Cosine, GradScaler, GradScalerOpts, Optimizer,
+    RmsProp, RmsPropOpts, Schedule, Scheduler, Sgd, SgdOpts, clip_grad_norm,
 };
 use kiln::prelude::*;
 use kiln::{Context, deny_sync, with_autocast, with_context};
@@ -236,6 +236,43 @@ fn a_skipped_step_leaves_no_trace() {
         };
         let good = train(&[1.0, -2.0, 0.5]);
         assert_eq!(train(&[f32::NAN, 1.0, f32::INFINITY, -2.0, 0.5, f32::NEG_INFINITY]), good, "{device}");
+    }
+}
+
+/// A schedule goes on by the steps that were made, however many nobody has looked at, and nobody waits before.
+#[test]
+fn a_schedule_takes_back_what_was_skipped() {
+    let rates = |skipped: &[bool], device| {
+        let weight = Param::new(Tensor::full([2], 0.5, device));
+        let mut optimizer = Sgd::new([weight.clone()], SgdOpts::default().lr(1.0));
+        let mut scheduler = Scheduler::new(&mut optimizer, Cosine { steps: 900, floor: 0.0 });
+        // Two good steps after each bad one keep the scale where it is.
+        let mut scaler = GradScaler::new(GradScalerOpts::default().growth_interval(2));
+        let step = |(i, &skipped): (usize, &bool)| {
+            let quiet = deny_sync();
+            let gradient = scaler.scale(&Tensor::full((), if skipped { f32::NAN } else { 0.5 }, device));
+            weight.set_grad(Some(&gradient.expand([2]))).unwrap();
+            scaler.step(&mut optimizer).unwrap();
+            scaler.update().unwrap();
+            scheduler.step_unless(&mut optimizer, &scaler.skipped()).unwrap();
+            drop(quiet);
+            let saved = scheduler.state_dict().unwrap().get("step").unwrap().item::<i64>().unwrap();
+            if i % 301 == 0 {
+                scheduler.settle(&mut optimizer).unwrap();
+            }
+            (saved, optimizer.lr(0))
+        };
+        skipped.iter().enumerate().map(step).collect::<Vec<_>>()
+    };
+    for device in std::iter::once(Device::cpu()).chain(adapter::adapter()) {
+        let skipped: Vec<bool> = (0..603).map(|i| i % 3 == 0).collect();
+        let found = rates(&skipped, device);
+        let made = |i: usize| skipped[..=i].iter().filter(|skipped| !**skipped).count();
+        for (i, &(saved, rate)) in found.iter().enumerate().step_by(301) {
+            let expected = Cosine { steps: 900, floor: 0.0 }.lr(1.0, made(i) as u64);
+            assert_eq!((saved, rate), (made(i) as i64, expected), "{device}, step {i}");
+        }
+        assert_eq!(found.last().unwrap().0, made(602) as i64, "{device}");
     }
 }
 
