@@ -177,6 +177,7 @@ macro_rules! kernel {
             rows: 6,
             columns: 2 * <$lanes>::COUNT,
             lanes: <$lanes>::COUNT,
+            contiguous_k: false,
             tiles: &[
                 &[tile::<$lanes, 1, 1>, tile::<$lanes, 1, 2>],
                 &[tile::<$lanes, 2, 1>, tile::<$lanes, 2, 2>],

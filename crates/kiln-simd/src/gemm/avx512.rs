@@ -160,6 +160,7 @@ macro_rules! kernel {
             rows: 8,
             columns: 3 * <$lanes>::COUNT,
             lanes: <$lanes>::COUNT,
+            contiguous_k: false,
             tiles: &[
                 &[tile::<$lanes, 1, 1>, tile::<$lanes, 1, 2>, tile::<$lanes, 1, 3>],
                 &[tile::<$lanes, 2, 1>, tile::<$lanes, 2, 2>, tile::<$lanes, 2, 3>],

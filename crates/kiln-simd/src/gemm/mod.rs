@@ -2,6 +2,8 @@
 //! them for each element type and instruction set.
 
 #[cfg(target_arch = "x86_64")]
+mod amx;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -35,6 +37,8 @@ pub struct MicroKernel<T: 'static> {
     pub columns: usize,
     /// Elements in a vector register.
     pub lanes: usize,
+    /// Whether tiles read A well only where its rows are contiguous along k.
+    pub contiguous_k: bool,
     /// Register tiles, by rows less one, then by vectors less one.
     pub tiles: &'static [&'static [TileFunction<T>]],
     /// Four dot products with one vector.
@@ -161,7 +165,7 @@ element!(
     Bf16x2::ZERO,
     Bf16x2::multiply_add,
     |a, x| Bf16x2::of_sum(a.sum() + x.sum()),
-    [x86!(avx512bf16::bf16x2()), Some(portable::kernel::<Bf16x2, 4>())]
+    [x86!(amx::bf16x2()), x86!(avx512bf16::bf16x2()), Some(portable::kernel::<Bf16x2, 4>())]
 );
 element!(
     i32,

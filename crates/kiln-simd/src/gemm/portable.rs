@@ -105,6 +105,7 @@ pub(super) fn kernel<T: GemmElement, const N: usize>() -> MicroKernel<T> {
         rows: if cfg!(target_arch = "aarch64") { 8 } else { 4 },
         columns: 2 * N,
         lanes: N,
+        contiguous_k: false,
         tiles: &[
             &[tile::<Array<T, N>, 1, 1>, tile::<Array<T, N>, 1, 2>],
             &[tile::<Array<T, N>, 2, 1>, tile::<Array<T, N>, 2, 2>],

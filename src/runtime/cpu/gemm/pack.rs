@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use kiln_simd::gemm::{GemmElement, MicroKernel, RowCopy};
 
-use super::{GemmOperand, PackOrder, PackRequest};
+use super::{GemmOperand, PackOrder, PackRequest, scratch};
 use crate::runtime::cpu::thresholds::GEMM_PACK_STREAMS;
 
 /// A block as the register tiles read it.
@@ -34,32 +34,48 @@ pub(super) fn a_scratch_len(rows: usize, k: usize) -> usize {
     (rows + 32) * (k + 32)
 }
 
-/// A block of A, read in place or copied to `scratch`.
+/// A block of A, read in place or copied to `packed`.
 ///
 /// Tiles read A one element at a time, so either stride may be the contiguous
 /// one; copying only improves locality.
 ///
 /// # Safety
-/// The operand is valid over the range and `scratch` has [`a_scratch_len`] elements.
+/// The operand is valid over the range and `packed` has [`a_scratch_len`] elements.
 pub(super) unsafe fn pack_a<T: GemmElement>(
     operand: &GemmOperand<T>,
     kernel: &MicroKernel<T>,
     range: &OperandRange,
     in_place: bool,
-    scratch: *mut T,
+    packed: *mut T,
 ) -> PackedView<T> {
     let (rows, k, tile) = (range.rows.len(), range.k.len(), kernel.rows as isize);
     match *operand {
+        GemmOperand::Packed { order: PackOrder::RowContiguous, fill, .. } if kernel.contiguous_k => {
+            let (ld, transposed_ld) = (skewed(rows), skewed(k));
+            scratch::with(k * ld, |block| {
+                // SAFETY: both blocks hold every element.
+                unsafe {
+                    request(fill, range, block, ld);
+                    scatter(kernel, block, ld as isize, packed, [1, transposed_ld as isize], [k, rows]);
+                }
+            });
+            PackedView {
+                ptr: packed,
+                tile_stride: tile * transposed_ld as isize,
+                row_stride: transposed_ld as isize,
+                k_stride: 1,
+            }
+        }
         GemmOperand::Packed { order, fill, .. } => {
             let ld = skewed(if order == PackOrder::RowContiguous { rows } else { k });
-            // SAFETY: the block's rows are inside `scratch`.
-            unsafe { request(fill, range, scratch, ld) };
+            // SAFETY: the block's rows are inside `packed`.
+            unsafe { request(fill, range, packed, ld) };
             match order {
                 PackOrder::RowContiguous => {
-                    PackedView { ptr: scratch, tile_stride: tile, row_stride: 1, k_stride: ld as isize }
+                    PackedView { ptr: packed, tile_stride: tile, row_stride: 1, k_stride: ld as isize }
                 }
                 PackOrder::KContiguous => PackedView {
-                    ptr: scratch,
+                    ptr: packed,
                     tile_stride: tile * ld as isize,
                     row_stride: ld as isize,
                     k_stride: 1,
@@ -75,13 +91,13 @@ pub(super) unsafe fn pack_a<T: GemmElement>(
             unsafe {
                 if row_stride == 1 && k_stride != 1 {
                     let ld = skewed(rows);
-                    copy_matrix(kernel, from, [k_stride, 1], [k, rows], scratch, ld);
-                    PackedView { ptr: scratch, tile_stride: tile, row_stride: 1, k_stride: ld as isize }
+                    copy_matrix(kernel, from, [k_stride, 1], [k, rows], packed, ld);
+                    PackedView { ptr: packed, tile_stride: tile, row_stride: 1, k_stride: ld as isize }
                 } else {
                     let ld = skewed(k);
-                    copy_matrix(kernel, from, [row_stride, k_stride], [rows, k], scratch, ld);
+                    copy_matrix(kernel, from, [row_stride, k_stride], [rows, k], packed, ld);
                     PackedView {
-                        ptr: scratch,
+                        ptr: packed,
                         tile_stride: tile * ld as isize,
                         row_stride: ld as isize,
                         k_stride: 1,
