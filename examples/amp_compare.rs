@@ -218,7 +218,7 @@ fn draw(path: &Path, curves: &[(&str, Vec<Vec<f32>>)]) -> Result<(), Failure> {
             .x_label_area_size(32)
             .y_label_area_size(48)
             .build_cartesian_2d(1..losses[0].len().max(2), 0.0..most * 1.05)?;
-        chart.configure_mesh().x_desc("step").y_desc("cross-entropy").draw()?;
+        chart.configure_mesh().light_line_style(TRANSPARENT).x_desc("step").y_desc("cross-entropy").draw()?;
         // The narrower are drawn over the wider, so that equal curves all show.
         for (((precision, _), losses), (color, width)) in
             PRECISIONS.iter().zip(losses).zip([(BLUE, 5), (RED, 3), (BLACK, 1)])
@@ -231,7 +231,7 @@ fn draw(path: &Path, curves: &[(&str, Vec<Vec<f32>>)]) -> Result<(), Failure> {
         }
         chart
             .configure_series_labels()
-            .position(SeriesLabelPosition::LowerLeft)
+            .position(SeriesLabelPosition::UpperRight)
             .border_style(BLACK)
             .background_style(WHITE)
             .draw()?;

@@ -10,6 +10,7 @@ use crate::ir::{Node, NodeId, Op, Type};
 use crate::plan::build::Plan;
 use crate::plan::report::{KernelReport, kernel_of, unpacking};
 use crate::plan::run::UserCall;
+use crate::plan::view::contiguous_range;
 use crate::runtime::trace;
 use crate::schedule::{Location, StepAction};
 
@@ -185,18 +186,27 @@ fn calls(plan: &Plan, collected: &Collected) -> Vec<UserCall> {
     plan.schedule.origins().iter().enumerate().map(call).collect()
 }
 
-/// The values of a plan that are the gradients of named parameters.
+/// The values of a plan that are the gradients of named parameters, those included that are packed in one.
 fn gradients(plan: &Plan, collected: &Collected) -> HashMap<NodeId, Arc<str>> {
-    let named = |node: &Arc<Node>| Some((Arc::as_ptr(&node.grad_cell()?.get()?), node.parameter_name()?));
-    let known: HashMap<*const Node, Arc<str>> = collected.leaves().filter_map(named).collect();
+    let named = |node: &Arc<Node>| {
+        let gradient = node.grad_cell()?.get()?;
+        let (whole, start) = contiguous_range(&gradient).unwrap_or((gradient, 0));
+        Some(((Arc::as_ptr(&whole), start), node.parameter_name()?))
+    };
+    let known: HashMap<(*const Node, usize), Arc<str>> = collected.nodes.iter().filter_map(named).collect();
+    let mut found = HashMap::new();
     if known.is_empty() {
-        return HashMap::new();
+        return found;
     }
-    let origins = plan.schedule.origins();
-    let origins = origins.iter().enumerate().filter_map(|(id, origin)| Some((id, collected.node(origin?)?)));
-    origins
-        .filter_map(|(id, node)| Some((NodeId(id as u32), known.get(&Arc::as_ptr(node))?.clone())))
-        .collect()
+    let graph = &plan.schedule.graph;
+    for (id, origin) in (0..).map(NodeId).zip(plan.schedule.origins().iter()) {
+        let Some(whole) = origin.and_then(|origin| collected.node(origin)).map(Arc::as_ptr) else { continue };
+        let starts = if let Op::Pack(packing) = &graph.node(id).op { &packing.starts[..] } else { &[0] };
+        for (piece, start) in graph.pieces(&id).iter().zip(starts) {
+            found.extend(known.get(&(whole, *start)).map(|name| (*piece, name.clone())));
+        }
+    }
+    found
 }
 
 /// The leaves with data, then those without, which only some devices have.

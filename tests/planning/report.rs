@@ -317,5 +317,14 @@ fn blocks_have_the_names_by_which_the_outermost_model_knows_its_parameters() -> 
     // Who looks at a part of it changes nothing.
     assert_eq!(whole.get::<Sequential>(0).map(|part| part.named_parameters().len()), Some(4));
     assert_eq!(names()?, expected);
+    let loss = whole.forward(&Tensor::ones([3, 4], ())).square().sum(..);
+    loss.backward()?;
+    let blocks = loss.plan()?.memory_blocks();
+    let gradients = blocks.iter().filter(|block| block.kind == BlockKind::Gradient);
+    let inside = gradients.flat_map(|block| std::iter::once(block).chain(block.parts()));
+    let inside: Vec<&str> = inside.map(|block| block.name.as_str()).collect();
+    for name in expected {
+        assert!(inside.contains(&&*format!("gradient of {name}")), "{name}: {inside:?}");
+    }
     Ok(())
 }

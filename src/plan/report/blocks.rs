@@ -111,6 +111,32 @@ impl PlanReport {
     }
 }
 
+impl MemoryBlock {
+    /// What lies side by side in it, as parameters that are updated together do; empty if that is one tensor.
+    ///
+    /// ```
+    /// use kiln::nn::{Layer, Linear, ModuleExt, Sequential};
+    /// use kiln::prelude::*;
+    ///
+    /// # fn main() -> kiln::Result<()> {
+    /// let model = Sequential::new().push(Linear::new(3, 2, ()));
+    /// assert_eq!(model.parameters().len(), 2); // as an optimizer asks: parameters have names from now on
+    /// let loss = model.forward(&Tensor::ones([4, 3], ())).square().sum(..);
+    /// loss.backward()?;
+    /// let blocks = loss.plan()?.memory_blocks();
+    /// let packed = blocks.iter().find(|block| !block.parts().is_empty());
+    /// let packed = packed.expect("gradients are in one block");
+    /// assert_eq!(packed.name, "gradients of 2 parameters, packed");
+    /// let names: Vec<&str> = packed.parts().iter().map(|part| part.name.as_str()).collect();
+    /// assert_eq!(names, ["gradient of 0.weight", "gradient of 0.bias"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn parts(&self) -> &[MemoryBlock] {
+        &self.parts
+    }
+}
+
 impl Display for BlockKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -180,16 +206,27 @@ impl MemoryBlock {
     /// With what is known of the value in it.
     fn holding(self, run: &ObservedRun, id: NodeId) -> MemoryBlock {
         let node = run.plan.schedule.graph.node(id);
-        let operation = if let Op::Pack(_) = node.op { "packed" } else { node.op.name() };
-        let name = match run.call(id).name.text() {
-            Some(name) if !run.is_gradient(id) => name.into(),
-            Some(_) => match run.gradient_of(id) {
-                Some(parameter) => format!("gradient of {parameter}"),
-                None => format!("gradient ({operation})"),
-            },
-            None => operation.into(),
+        let name = match (run.call(id).name.text(), run.gradient_of(id)) {
+            (_, Some(parameter)) => format!("gradient of {parameter}"),
+            (Some(_), None) if run.is_gradient(id) => gradient_name(run, id),
+            (Some(name), None) => name.into(),
+            (None, None) => operation_name(&node.op).into(),
         };
         self.made_by(run.call(id), &node.ty, name)
+    }
+}
+
+fn operation_name(op: &Op) -> &'static str {
+    if let Op::Pack(_) = op { "packed" } else { op.name() }
+}
+
+/// What a value is called that is part of a gradient: several whole ones, or what an operation leaves.
+fn gradient_name(run: &ObservedRun, id: NodeId) -> String {
+    let graph = &run.plan.schedule.graph;
+    let whole = graph.pieces(&id).iter().filter(|piece| run.gradient_of(**piece).is_some()).count();
+    match (&graph.node(id).op, whole) {
+        (Op::Pack(_), 1..) => format!("gradients of {whole} parameters, packed"),
+        (op, _) => format!("gradient ({})", operation_name(op)),
     }
 }
 
