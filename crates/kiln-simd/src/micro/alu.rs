@@ -349,14 +349,14 @@ fn erf() -> MicroFn {
 }
 
 macro_rules! integer_rows {
-    ($name:ident, $t:ty, $bits:ty) => {
+    ($name:ident, $t:ty, $bits:ty, $division:ident) => {
         fn $name(op: AluOp, kinds: OperandKinds) -> MicroFn {
             match op {
                 AluOp::Add => binary::<ops::Add, $t>(kinds),
                 AluOp::Sub => binary::<ops::Sub, $t>(kinds),
                 AluOp::Mul => binary::<ops::Mul, $t>(kinds),
-                AluOp::Div => slow_binary::<ops::Div, $t>(kinds),
-                AluOp::Rem => slow_binary::<ops::Rem, $t>(kinds),
+                AluOp::Div => $division::<ops::Div, $t>(kinds),
+                AluOp::Rem => $division::<ops::Rem, $t>(kinds),
                 AluOp::Max => binary::<ops::Max, $t>(kinds),
                 AluOp::Min => binary::<ops::Min, $t>(kinds),
                 AluOp::Pow => slow_binary::<ops::Pow, $t>(kinds),
@@ -387,10 +387,10 @@ macro_rules! integer_rows {
         }
     };
 }
-integer_rows!(unsigned8, u8, u8);
-integer_rows!(signed32, i32, u32);
-integer_rows!(unsigned32, u32, u32);
-integer_rows!(signed64, i64, u64);
+integer_rows!(unsigned8, u8, u8, binary);
+integer_rows!(signed32, i32, u32, binary);
+integer_rows!(unsigned32, u32, u32, binary);
+integer_rows!(signed64, i64, u64, slow_binary);
 
 /// Truth values share the bytes' loops, but for their complement.
 fn boolean(op: AluOp, kinds: OperandKinds) -> MicroFn {

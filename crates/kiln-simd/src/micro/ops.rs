@@ -103,8 +103,8 @@ macro_rules! integer {
         unary!(@impl Neg, $t, x, x.wrapping_neg());
         unary!(@impl Abs, $t, $x, $abs);
         unary!(@impl Not, $t, x, !x);
-        binary!(@impl Div, $t, $t, x, y, if y == 0 { 0 } else { x.wrapping_div(y) });
-        binary!(@impl Rem, $t, $t, x, y, if y == 0 { 0 } else { x.wrapping_rem(y) });
+        binary!(@impl Div, $t, $t, x, y, $t::quotient::<I>(x, y));
+        binary!(@impl Rem, $t, $t, x, y, $t::remainder::<I>(x, y));
         binary!(@impl Pow, $t, $t, x, y, AluOp::Pow.eval_int(&[i64::from(x), i64::from(y)]) as $t);
         binary!(@impl And, $t, $t, x, y, x & y);
         binary!(@impl Or, $t, $t, x, y, x | y);
@@ -120,6 +120,44 @@ integer! {
     u32 as u32, |x| x, |_| 0;
     i32 as u32, |x| x.wrapping_abs(), |x| x >> 31;
     i64 as u64, |x| x.wrapping_abs(), |x| x >> 63;
+}
+
+/// An integer with a quotient and a remainder that are 0 where the divisor is.
+trait Divides: Sized {
+    /// The quotient, rounded to zero; it wraps.
+    fn quotient<I: Isa>(x: Self, y: Self) -> Self;
+    /// What that leaves, with the dividend's sign.
+    fn remainder<I: Isa>(x: Self, y: Self) -> Self;
+}
+macro_rules! divides {
+    ($($t:ident, $vectors:expr;)*) => {$(
+        impl Divides for $t {
+            #[inline(always)]
+            fn quotient<I: Isa>(x: $t, y: $t) -> $t {
+                // No instruction divides vectors of integers. A quotient of doubles is off by less than
+                // what it is from the next whole number; added to 1.5 * 2^52, its low bits are the integer's.
+                if I::AVX2 && $vectors {
+                    let whole = (x as f64 / y as f64).trunc() + 6_755_399_441_055_744.0;
+                    return if y == 0 { 0 } else { whole.to_bits() as $t };
+                }
+                if y == 0 { 0 } else { x.wrapping_div(y) }
+            }
+            #[inline(always)]
+            fn remainder<I: Isa>(x: $t, y: $t) -> $t {
+                if I::AVX2 && $vectors {
+                    let rest = x.wrapping_sub(Self::quotient::<I>(x, y).wrapping_mul(y));
+                    return if y == 0 { 0 } else { rest };
+                }
+                if y == 0 { 0 } else { x.wrapping_rem(y) }
+            }
+        }
+    )*};
+}
+divides! {
+    u8, true;
+    i32, true;
+    u32, true;
+    i64, false;
 }
 
 macro_rules! float {

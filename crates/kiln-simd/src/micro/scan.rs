@@ -72,7 +72,7 @@ impl<R: ScanState<T>, T: Copy> ScanLoop for ScanKernel<R, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, src: *const u8, n: usize, state: *mut u8) {
         // SAFETY: the contract of `ScanFn`.
-        unsafe { (*state.cast::<R>()).scan(view(src, n), view_mut(dst, n)) }
+        unsafe { (*state.cast::<R>()).scan::<I>(view(src, n), view_mut(dst, n)) }
     }
 }
 
@@ -81,7 +81,7 @@ pub(super) trait ScanState<T>: Copy + 'static {
     /// The state of no elements.
     const EMPTY: Self;
     /// Accumulates a run and writes the result after each element.
-    fn scan(&mut self, x: &[T], to: &mut [T]);
+    fn scan<I: Isa>(&mut self, x: &[T], to: &mut [T]);
 }
 
 /// An associative operation of a scan, on a representation in which it is one instruction.
@@ -194,7 +194,7 @@ const SCAN_BLOCK: usize = 4;
 impl<T: Copy + 'static, C: ScanOp<T>> ScanState<T> for RunningTotal<T, C> {
     const EMPTY: Self = RunningTotal(C::IDENTITY);
     #[inline(always)]
-    fn scan(&mut self, x: &[T], to: &mut [T]) {
+    fn scan<I: Isa>(&mut self, x: &[T], to: &mut [T]) {
         let mut total = self.0;
         let whole = C::CHUNK.map_or(0, |chunk| x.len() - x.len() % chunk);
         let chunk = C::CHUNK.unwrap_or(SCAN_BLOCK);

@@ -8,6 +8,7 @@ use crate::micro::fold::{
 };
 use crate::micro::isa::Isa;
 use crate::micro::lane::Number;
+use crate::micro::math64;
 use crate::micro::monoid::{Extreme, Largest, Monoid};
 use crate::micro::scan::ScanState;
 
@@ -146,6 +147,44 @@ impl<T: Real> LogSumExpState<T> {
     }
 }
 
+impl<T: Real> LogSumExpState<T> {
+    /// Scans elements one by one.
+    #[inline(always)]
+    fn scan_any(&mut self, x: &[T], to: &mut [T]) {
+        for (to, &x) in to.iter_mut().zip(x) {
+            if x != T::LOWEST {
+                self.add(x.widen(), 1.0);
+            }
+            *to = self.result();
+        }
+    }
+
+    /// Scans up to [`LANES`] elements that are at most the maximum, a finite one: nothing is rescaled, and
+    /// exponentials and logarithms are computed in vectors.
+    #[inline(always)]
+    fn scan_below<I: Isa>(&mut self, x: &[T], to: &mut [T]) {
+        let mut sums = [0.0; LANES];
+        for (sum, &x) in sums.iter_mut().zip(x) {
+            *sum = x.widen() - self.max;
+        }
+        for sum in &mut sums {
+            *sum = math64::exp::<I>(*sum);
+        }
+        let mut total = self.sum;
+        for sum in &mut sums[..x.len()] {
+            total += *sum;
+            *sum = total;
+        }
+        self.sum = total;
+        for sum in &mut sums {
+            *sum = math64::log::<I>(*sum);
+        }
+        for (to, log) in to.iter_mut().zip(sums) {
+            *to = T::from_f64(self.max + log);
+        }
+    }
+}
+
 /// A sum of exp(x - shift) over a run, in 64 lanes.
 #[inline(always)]
 pub(super) fn sum_of_exp<I: Isa, T: Real>(x: &[T], shift: T) -> T {
@@ -188,12 +227,14 @@ impl<T: Real> FoldState<T> for LogSumExpState<T> {
 impl<T: Real> ScanState<T> for LogSumExpState<T> {
     const EMPTY: Self = LogSumExpState { max: f64::NEG_INFINITY, sum: 0.0, lane: PhantomData };
     #[inline(always)]
-    fn scan(&mut self, x: &[T], to: &mut [T]) {
-        for (to, &x) in to.iter_mut().zip(x) {
-            if x != T::LOWEST {
-                self.add(x.widen(), 1.0);
+    fn scan<I: Isa>(&mut self, x: &[T], to: &mut [T]) {
+        for (x, to) in x.chunks(LANES).zip(to.chunks_mut(LANES)) {
+            // A NaN is at most nothing.
+            if self.max.is_finite() && best::<T, Largest>(x).widen() <= self.max {
+                self.scan_below::<I>(x, to);
+            } else {
+                self.scan_any(x, to);
             }
-            *to = self.result();
         }
     }
 }

@@ -326,3 +326,31 @@ fn check_superinstruction(
         }
     }
 }
+
+#[test]
+fn quotients_of_integers_are_exact_beside_multiples() {
+    let mut rng = Rng(11);
+    each_level(|level| {
+        for dtype in [DType::U8, DType::I32, DType::U32, DType::I64] {
+            let divisors = samples(dtype, 600, &mut rng);
+            let near = |y: &Scalar| {
+                let times = (rng.next() >> (rng.next() % 64)) as i64;
+                Scalar::Int(y.as_i64().wrapping_mul(times).wrapping_add(times % 3 - 1)).cast(dtype)
+            };
+            let dividends: Vec<Scalar> = divisors.iter().map(near).collect();
+            let (x, y) = (Register::of(dtype, &dividends), Register::of(dtype, &divisors));
+            for op in [AluOp::Div, AluOp::Rem] {
+                let mut to = Register::new(dtype, dividends.len());
+                let from = [x.ptr(), y.ptr(), x.ptr(), x.ptr()];
+                // SAFETY: registers of the type, of as many elements.
+                unsafe {
+                    alu(op, dtype, [OperandKind::Vector; 4])(to.ptr_mut(), from, dividends.len(), x.ptr())
+                };
+                for (i, (&x, &y)) in dividends.iter().zip(&divisors).enumerate() {
+                    let (got, want) = (to.get(i), op.eval(dtype, &[x, y]));
+                    assert!(equal(got, want), "{level:?} {dtype}: {x:?} {} {y:?} is {got:?}", op.name());
+                }
+            }
+        }
+    });
+}
