@@ -77,6 +77,29 @@ fn a_row_times_quantized_weights(precision: Precision) {
     }
 }
 
+/// What products of many rows may be off by: at medium precision both factors may have 8 significant bits.
+fn many_rows_on_the_cpu(precision: Precision) {
+    let (m, n, k) = (33, 50, 131);
+    let numbers = |count: usize, by: f64| -> Vec<f32> {
+        (0..count).map(|i| ((by * i as f64).sin() * (1 + i % 7) as f64) as f32).collect()
+    };
+    let (x, y) = (numbers(m * k, 0.7), numbers(n * k, 0.31));
+    let (a, b) = (Tensor::from_slice(&x, [m, k], ()), Tensor::from_slice(&y, [n, k], ()));
+    let b_by_columns = b.t().contiguous();
+    // Rows and columns of either factor may be what lies together, and a factor may be computed.
+    for product in [a.matmul(&b.t()), a.matmul(&b_by_columns), (&a * 1.0).t().contiguous().t().matmul(&b.t())]
+    {
+        for (at, found) in product.to_vec::<f32>().expect("a product").into_iter().enumerate() {
+            let (x, y) = (&x[at / n * k..][..k], &y[at % n * k..][..k]);
+            let terms = x.iter().zip(y).map(|(&x, &y)| f64::from(x) * f64::from(y));
+            let (right, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
+            let bits = if precision == Precision::Medium { 8 } else { 20 };
+            let error = (f64::from(found) - right).abs();
+            assert!(error <= size / f64::from(1 << bits), "{precision:?}, {at}: {error} of {size}");
+        }
+    }
+}
+
 #[test]
 fn the_setting_says_how_exactly_32_bit_floats_are_multiplied() {
     assert_eq!(float32_matmul_precision(), Precision::Highest);
@@ -98,8 +121,11 @@ fn the_setting_says_how_exactly_32_bit_floats_are_multiplied() {
         set_float32_matmul_precision(precision);
         systems_are_solved_exactly();
         a_row_times_quantized_weights(precision);
-        // The CPU multiplies floats exactly in any case.
-        assert_eq!(sum_of_64(beyond_bf16, Device::cpu()), [64.0 * beyond_bf16; 256]);
+        many_rows_on_the_cpu(precision);
+        // The CPU multiplies floats exactly, but for a matrix unit.
+        let on_cpu = sum_of_64(beyond_bf16, Device::cpu());
+        let rounded = precision == Precision::Medium && on_cpu == [bf16; 256];
+        assert!(rounded || on_cpu == [64.0 * beyond_bf16; 256], "{precision:?}: {on_cpu:?}");
         let Some(device) = device else { continue };
         let calls = |name: &str| source(device).contains(&format!("{{ {name}c, a, b); }}"));
         for name in ["mma_tf32(", "mma_bf16("] {

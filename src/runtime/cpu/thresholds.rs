@@ -154,6 +154,9 @@ pub const DISTANCE_MIN_ROWS: usize = 8;
 pub const DISTANCE_MIN_K: usize = 4;
 /// Elements computed before they become bfloat16 pairs. Chosen by: they stay in L1.
 pub const BF16_STAGING_ELEMENTS: usize = 4096;
+/// Fewest rows and columns of a product of 32-bit floats that are rounded for a matrix unit. Chosen by: a tile's
+/// side; of fewer, rounding takes as long as it saves.
+pub const BF16_ROUNDED_ROWS: usize = 16;
 /// Cost of copying an element at a stride up to 1 into a block.
 pub const COPY_COST_CONTIGUOUS: f64 = 1.0;
 /// The same at a stride up to 4.

@@ -81,6 +81,11 @@ pub trait GemmElement: Copy + Send + Sync + 'static + sealed::Sealed {
     fn plus(self, x: Self) -> Self;
 }
 
+/// Whether this processor has a matrix unit for [`Bf16x2`]s, several times as fast as its vectors are at `f32`.
+pub fn has_matrix_unit() -> bool {
+    Bf16x2::kernels().iter().any(|kernel| kernel.contiguous_k)
+}
+
 mod sealed {
     /// Only this crate's types are matrix elements.
     pub trait Sealed {}

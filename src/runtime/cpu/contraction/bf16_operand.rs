@@ -13,7 +13,7 @@ use crate::base::{DType, Precision};
 use crate::kernel::{Contraction, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{self, Bf16x2, GemmOperand, PackOrder, PackRequest, scratch};
-use crate::runtime::cpu::thresholds::BF16_STAGING_ELEMENTS;
+use crate::runtime::cpu::thresholds::{BF16_ROUNDED_ROWS, BF16_STAGING_ELEMENTS};
 use crate::runtime::cpu::tile::product::StridedBlock;
 
 /// What follows the last depth where it has none beside it.
@@ -21,11 +21,16 @@ static NOTHING: [f32; 1] = [0.0];
 
 /// Whether a contraction is computed in pairs. Subnormal factors then count as zeros, as
 /// they do where PyTorch uses this instruction; [`Precision::Strict`] multiplies 32-bit floats.
+/// [`Precision::Medium`] rounds those for a matrix unit.
 pub(super) fn uses_bf16_pairs(kernel: &Kernel, contraction: &Contraction) -> bool {
-    let narrow = |value: &crate::kernel::ExprId| kernel.exprs[value.index()].dtype == DType::BF16;
-    contraction.precision != Precision::Strict
-        && [contraction.a, contraction.b].iter().all(narrow)
-        && gemm::has_bf16_dot()
+    let few = || kernel.points_of(&contraction.m).min(kernel.points_of(&contraction.n)) < BF16_ROUNDED_ROWS;
+    match [contraction.a, contraction.b].map(|value| kernel.exprs[value.index()].dtype) {
+        [DType::BF16, DType::BF16] => contraction.precision != Precision::Strict && gemm::has_bf16_dot(),
+        [DType::F32, DType::F32] => {
+            contraction.precision == Precision::Medium && gemm::has_matrix_unit() && !few()
+        }
+        _ => false,
+    }
 }
 
 /// An operand in pairs, on some memory.

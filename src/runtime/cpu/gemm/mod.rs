@@ -24,7 +24,7 @@ use std::ops::Range;
 
 pub use grid::even_split;
 use kiln_simd::gemm::MicroKernel;
-pub use kiln_simd::gemm::{AbsoluteDifference, Bf16x2, GemmElement, SquaredDifference};
+pub use kiln_simd::gemm::{AbsoluteDifference, Bf16x2, GemmElement, SquaredDifference, has_matrix_unit};
 
 /// Whether this processor multiplies [`Bf16x2`]s by an instruction of its own; tests do so
 /// without.
