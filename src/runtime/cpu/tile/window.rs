@@ -161,6 +161,10 @@ impl Window {
         along: Range<usize>,
         block: StridedBlock,
     ) {
+        if self.is_matrix() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.write_matrix(memory, batch, lines, along, block) };
+        }
         let start = AffineValues {
             address: self.start,
             conditions: self.conditions.iter().map(|condition| condition.start).collect(),
@@ -193,6 +197,36 @@ impl Window {
                 };
             }
         }
+    }
+
+    /// Whether all elements are there, and lines and the elements of each lie along one axis.
+    fn is_matrix(&self) -> bool {
+        self.conditions.is_empty() && self.lines.len() <= 1 && self.along.len() <= 1
+    }
+
+    /// Writes a block where the window is a matrix.
+    ///
+    /// # Safety
+    /// As [`Window::write`].
+    unsafe fn write_matrix(
+        &self,
+        memory: MemoryView,
+        batch: usize,
+        lines: Range<usize>,
+        along: Range<usize>,
+        block: StridedBlock,
+    ) {
+        let step = |axes: &[CopyAxis]| axes.first().map_or(0, |axis| axis.step.address);
+        let start = AffineValues { address: self.start, conditions: SmallVec::new() };
+        let first = values_at(&self.batch, batch, &start).address
+            + lines.start as i64 * step(&self.lines)
+            + along.start as i64 * step(&self.along);
+        let size = self.dtype.size() as isize;
+        let from = memory.start.wrapping_offset(first as isize * size).cast_const();
+        let pitch = step(&self.lines) as isize * size;
+        let apart = RowBatch::unary(lines.len(), block.row_stride * block.lane, pitch as usize);
+        // SAFETY: the caller's promise.
+        unsafe { self.copy_rows(block.start, from, along.len(), &apart) }
     }
 
     /// The patches of some elements of a line; all rows have the same.
@@ -363,19 +397,30 @@ impl Window {
             if after > 0 {
                 apart.row_ptrs(to, from).for_each(|(to, _)| to.add(count * lane).write_bytes(0, after));
             }
+            self.copy_rows(to, from, count, &apart);
+        }
+    }
+
+    /// Copies `count` elements of each row.
+    ///
+    /// # Safety
+    /// They are readable, and writable as registers hold them.
+    #[inline]
+    unsafe fn copy_rows(&self, to: *mut u8, from: *const u8, count: usize, apart: &RowBatch) {
+        // SAFETY: the caller's promise.
+        unsafe {
             match self.copy {
-                RowCopy::Short(function) => function(to, [from; MAX_OPERANDS], count, &apart),
+                RowCopy::Short(function) => function(to, [from; MAX_OPERANDS], count, apart),
                 RowCopy::Bytes => {
-                    apart
-                        .row_ptrs(to, from)
-                        .for_each(|(to, from)| to.copy_from_nonoverlapping(from, count * lane));
+                    let bytes = count * LaneType::of(self.dtype).size();
+                    apart.row_ptrs(to, from).for_each(|(to, from)| to.copy_from_nonoverlapping(from, bytes));
                 }
                 RowCopy::Widen(function) => {
                     apart
                         .row_ptrs(to, from)
                         .for_each(|(to, from)| function(to, [from; MAX_OPERANDS], count, from));
                 }
-                RowCopy::Strided(function) => function(to, from, step as isize, count, &apart),
+                RowCopy::Strided(function) => function(to, from, self.stride() as isize, count, apart),
             }
         }
     }
@@ -413,80 +458,4 @@ impl fmt::Display for Window {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// An extent, and steps of the address and of two conditions' values.
-    fn axis(most: usize) -> impl Strategy<Value = CopyAxis> {
-        // Most conditions are about few axes, as padding's are.
-        let step = || prop_oneof![3 => Just(0i64), 2 => -1i64..=2];
-        (1..=most, -20i64..=20, prop::collection::vec(step(), 2)).prop_map(|(extent, address, steps)| {
-            // An address of 1 or 2 apart has loops of its own.
-            let address =
-                if address.abs() > 10 { address.signum() * (address.abs() % 2 + 1) } else { address };
-            CopyAxis { extent, step: AffineValues { address, conditions: steps.into() } }
-        })
-    }
-
-    fn window() -> impl Strategy<Value = Window> {
-        let axes = |most| prop::collection::vec(axis(most), 0..4);
-        let condition = (-2i64..2, -3i64..2, 1i64..7).prop_map(|(start, low, len)| Condition {
-            start,
-            low,
-            high: low + len,
-        });
-        (axes(2), axes(3), axes(6), prop::collection::vec(condition, 2)).prop_map(
-            |(batch, lines, along, conditions)| {
-                let copy = RowCopy::of(DType::I32, along.last());
-                let conditions = conditions.into();
-                Window { input: 0, dtype: DType::I32, batch, lines, along, start: 1000, conditions, copy }
-            },
-        )
-    }
-
-    fn size(axes: &[CopyAxis]) -> usize {
-        axes.iter().map(|axis| axis.extent).product()
-    }
-
-    /// The element at a position, from its address and its conditions alone.
-    fn element(window: &Window, memory: &[i32], [batch, line, along]: [usize; 3]) -> i32 {
-        let conditions = window.conditions.iter().map(|condition| condition.start).collect();
-        let start = AffineValues { address: window.start, conditions };
-        let values = values_at(
-            &window.along,
-            along,
-            &values_at(&window.lines, line, &values_at(&window.batch, batch, &start)),
-        );
-        let holds = |(condition, value): (&Condition, &i64)| (condition.low..condition.high).contains(value);
-        let inside = window.conditions.iter().zip(&values.conditions).all(holds);
-        if inside { memory[values.address as usize] } else { 0 }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2000))]
-
-        #[test]
-        fn blocks_hold_what_each_element_is(window in window(), ends in prop::array::uniform4(0.0..1.0)) {
-            let memory: Vec<i32> = (1..=2000).collect();
-            let range = |axes: &[CopyAxis], a: f64, b: f64| {
-                let [a, b] = [a, b].map(|x| (x * size(axes) as f64) as usize);
-                a.min(b)..a.max(b) + 1
-            };
-            let lines = range(&window.lines, ends[0], ends[1]);
-            let along = range(&window.along, ends[2], ends[3]);
-            let batch = size(&window.batch) - 1;
-            let mut block = vec![-1; lines.len() * along.len()];
-            let input = MemoryView { start: memory.as_ptr().cast_mut().cast(), bytes: 4 * memory.len() };
-            let to = StridedBlock { start: block.as_mut_ptr().cast(), row_stride: along.len(), lane: 4 };
-            // SAFETY: no step leads out of the memory; the block has as many elements.
-            unsafe { window.write(input, batch, lines.clone(), along.clone(), to) };
-            let mut expected = Vec::new();
-            for line in lines {
-                expected.extend(along.clone().map(|along| element(&window, &memory, [batch, line, along])));
-            }
-            prop_assert_eq!(block, expected);
-        }
-    }
-}
+mod tests;
