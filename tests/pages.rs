@@ -163,10 +163,17 @@ fn shows_memory(browser: &Browser, report: &PlanReport) {
     assert!(axes.contains("step of the plan") && axes.contains("bytes") && axes.contains("KiB"), "{axes}");
     browser.hover(".chart .block");
     assert!(browser.text("return document.querySelector('#tip').textContent").contains("parameter"));
-    browser.click(".chart .block[data-block='gradient (packed)']");
+    browser.click(".chart .block[data-block='gradients of 4 parameters, packed']");
     let parts = browser.text("return document.querySelector('#parts').innerText");
-    for shape in ["f32[32, 16]", "f32[32]", "f32[10, 32]", "f32[10]"] {
-        assert!(parts.contains(shape), "{shape} in {parts}");
+    let shapes = [
+        ("0.weight", "f32[32, 16]"),
+        ("0.bias", "f32[32]"),
+        ("2.weight", "f32[10, 32]"),
+        ("2.bias", "f32[10]"),
+    ];
+    for (name, shape) in shapes {
+        let named = |line: &str| line.starts_with(shape) && line.contains(&format!("gradient of {name}"));
+        assert!(parts.lines().any(named), "{name} in {parts}");
     }
     picture(browser, "memory.png");
 }

@@ -240,10 +240,7 @@ impl<R: Rule> Optimizer for OptimizerCore<R> {
     #[track_caller]
     fn step_unless(&mut self, skip: &Tensor) -> Result<()> {
         let site = CallSite::here("step_unless");
-        let scalar = skip.node()?.ty().shape.rank() == 0 && skip.dtype() == DType::Bool;
-        if !scalar {
-            return Err(site.error("a truth value of rank 0", skip.node()?.ty().to_string(), &[skip]));
-        }
+        check_skip(site, skip)?;
         self.step_at(site, Some(skip))
     }
 
@@ -292,6 +289,15 @@ impl<R: Rule> Optimizer for OptimizerCore<R> {
     fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
         self.resume(state, Span::caller())
     }
+}
+
+/// Fails for what does not say whether to skip a step.
+pub(super) fn check_skip(site: CallSite, skip: &Tensor) -> Result<()> {
+    let ty = skip.node()?.ty();
+    if ty.shape.rank() == 0 && ty.dtype == DType::Bool {
+        return Ok(());
+    }
+    Err(site.error("a truth value of rank 0", ty.to_string(), &[skip]))
 }
 
 /// A step of an optimizer: applies the updates, or rolls them back.

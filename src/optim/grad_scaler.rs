@@ -173,6 +173,16 @@ impl GradScaler {
         Ok(())
     }
 
+    /// Whether anything is scaled, as the options say. PyTorch: `GradScaler.is_enabled`.
+    ///
+    /// ```
+    /// use kiln::optim::{GradScaler, GradScalerOpts};
+    /// assert!(!GradScaler::new(GradScalerOpts::default().enabled(false)).is_enabled());
+    /// ```
+    pub fn is_enabled(&self) -> bool {
+        self.opts.enabled
+    }
+
     /// Whether the last step was skipped: a truth value of rank 0, in memory, for which nobody waits until
     /// it is read.
     pub fn skipped(&self) -> Tensor {

@@ -3,8 +3,9 @@
 use std::f64::consts::PI;
 
 use crate::base::{DType, Result, Span};
-use crate::optim::core::Optimizer;
+use crate::optim::core::{Optimizer, check_skip};
 use crate::tensor::Tensor;
+use crate::tensor::compose::CallSite;
 
 /// A learning rate as a function of time.
 pub trait Schedule {
@@ -182,7 +183,7 @@ impl<S: Schedule> Scheduler<S> {
     /// Nobody waits for a device: the step counts as made until [`Scheduler::settle`] takes it back.
     ///
     /// # Errors
-    /// As realizing a tensor. The schedule is then as it was.
+    /// A `skip` that is no such value; as realizing a tensor. The schedule is then as it was.
     ///
     /// # Examples
     /// ```
@@ -200,6 +201,7 @@ impl<S: Schedule> Scheduler<S> {
     /// ```
     #[track_caller]
     pub fn step_unless(&mut self, optimizer: &mut dyn Optimizer, skip: &Tensor) -> Result<()> {
+        check_skip(CallSite::here("step_unless"), skip)?;
         if self.undecided.len() == UNDECIDED_PARTS {
             let skipped = self.skipped();
             skipped.iter().try_for_each(|sum| sum.realize().map(drop))?;

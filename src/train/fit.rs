@@ -188,7 +188,13 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
         self.scaler.step(&mut *self.optimizer)?;
         self.scaler.update()?;
         match &mut self.scheduler {
-            Some(scheduler) => scheduler.step_unless(&mut *self.optimizer, &self.scaler.skipped()),
+            Some(scheduler) if self.scaler.is_enabled() => {
+                scheduler.step_unless(&mut *self.optimizer, &self.scaler.skipped())
+            }
+            Some(scheduler) => {
+                scheduler.step(&mut *self.optimizer);
+                Ok(())
+            }
             None => Ok(()),
         }
     }

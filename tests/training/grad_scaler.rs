@@ -274,6 +274,10 @@ fn a_schedule_takes_back_what_was_skipped() {
         }
         assert_eq!(found.last().unwrap().0, made(602) as i64, "{device}");
     }
+    let mut optimizer = Sgd::new([], SgdOpts::default());
+    let mut scheduler = Scheduler::new(&mut optimizer, Cosine { steps: 9, floor: 0.0 });
+    let error = scheduler.step_unless(&mut optimizer, &Tensor::from([true])).unwrap_err().to_string();
+    assert!(error.contains("a truth value of rank 0") && error.contains(file!()), "{error}");
 }
 
 #[test]
