@@ -54,7 +54,6 @@ pub(super) trait Isa {
     /// Whether rounding a float to an integral float is one instruction.
     const ROUND: bool;
     /// Whether there are AVX2 and FMA.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "asked by code of that processor"))]
     const AVX2: bool;
     /// Stores a cache line non-temporally, where the machine can.
     ///
