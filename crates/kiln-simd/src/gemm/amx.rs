@@ -11,7 +11,6 @@ use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
 use std::sync::OnceLock;
 
-use super::avx512::transpose_16x16;
 use super::avx512bf16;
 use super::simd::RegisterTile;
 use super::{Bf16x2, MicroKernel, TileFunction};
@@ -60,12 +59,6 @@ struct TileRows {
     stride: usize,
 }
 
-impl TileRows {
-    fn advanced(self, elements: isize) -> TileRows {
-        TileRows { halves: self.halves.map(|half| half.wrapping_offset(elements)), ..self }
-    }
-}
-
 /// Adds `steps` products of tiles: A goes on by 16 pairs a step, B by 16 rows.
 ///
 /// # Safety
@@ -106,48 +99,24 @@ unsafe fn multiply_steps(steps: usize, a: TileRows, b: TileRows) {
     }
 }
 
-/// Up to 32 rows of 16 pairs, or 16 rows of 32; the rest is zero.
+/// What is left of k, as a step has it: 32 rows of 16 pairs of A, or 16 rows of 32 of B; the rest is zero.
 #[repr(C, align(64))]
-struct Staged([Bf16x2; SIDE * BLOCK]);
+struct LastStep([Bf16x2; SIDE * BLOCK]);
 
-impl Staged {
-    const ZERO: Staged = Staged([Bf16x2::ZERO; SIDE * BLOCK]);
-
-    /// Copies `pairs` of each row of A from an element on.
+impl LastStep {
+    /// Copies the first `width` elements of each row, to rows `line` apart.
     ///
     /// # Safety
-    /// `rows` of them are readable.
-    unsafe fn copy_rows(&mut self, tile: &RegisterTile<Bf16x2>, at: usize, rows: usize, pairs: usize) {
-        let from = tile.a.wrapping_offset(at as isize * tile.a_k_stride);
-        // SAFETY: the caller's promise.
-        unsafe {
-            let whole = if tile.a_row == 1 && pairs == SIDE { rows - rows % SIDE } else { 0 };
-            for row in (0..whole).step_by(SIDE) {
-                let to = self.0.as_mut_ptr().add(row * SIDE);
-                transpose_16x16(from.add(row), tile.a_k_stride, to, SIDE as isize);
-            }
-            for row in whole..rows {
-                let from = from.offset(row as isize * tile.a_row);
-                for pair in 0..pairs {
-                    self.0[row * SIDE + pair] = from.offset(pair as isize * tile.a_k_stride).read();
-                }
-            }
-        }
-    }
-
-    /// Copies the last rows of B, from one on.
-    ///
-    /// # Safety
-    /// They have `columns` readable columns.
-    unsafe fn copy_columns(&mut self, tile: &RegisterTile<Bf16x2>, at: usize, columns: usize) {
-        for row in at..tile.k {
-            let to = self.0[(row - at) * BLOCK..][..columns].as_mut_ptr();
+    /// They are readable.
+    unsafe fn of(from: *const Bf16x2, row: isize, [rows, width]: [usize; 2], line: usize) -> LastStep {
+        let mut step = LastStep([Bf16x2::ZERO; SIDE * BLOCK]);
+        for (r, to) in step.0.chunks_exact_mut(line).take(rows).enumerate() {
             // SAFETY: the caller's promise.
             unsafe {
-                let from = tile.b.offset(row as isize * tile.b_k_stride);
-                to.copy_from_nonoverlapping(from, columns);
+                to[..width].as_mut_ptr().copy_from_nonoverlapping(from.offset(r as isize * row), width);
             }
         }
+        step
     }
 }
 
@@ -159,7 +128,7 @@ fn halves(extent: usize) -> [usize; 2] {
 /// Computes a block of `rows` by `vectors` of C.
 ///
 /// # Safety
-/// The contract of [`super::simd::tile`]; the processor has AMX and AVX-512F.
+/// The contract of [`super::simd::tile`], with A's rows contiguous along k; the processor has AMX.
 unsafe fn multiply(tile: &RegisterTile<Bf16x2>, rows: usize, vectors: usize) {
     let columns = (vectors - 1) * SIDE + tile.last;
     let (tall, wide) = (rows > SIDE, vectors > 1);
@@ -177,19 +146,13 @@ unsafe fn multiply(tile: &RegisterTile<Bf16x2>, rows: usize, vectors: usize) {
     unsafe {
         asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, readonly));
         load_sums(tile, tall, wide);
-        let whole = if tile.a_k_stride == 1 { tile.k - tile.k % SIDE } else { 0 };
-        let b = b_rows(tile.b, tile.b_k_stride);
-        multiply_steps(whole / SIDE, a_rows(tile.a, tile.a_row), b);
-        for at in (whole..tile.k).step_by(SIDE) {
-            let pairs = SIDE.min(tile.k - at);
-            let (mut a, mut last) = (Staged::ZERO, Staged::ZERO);
-            a.copy_rows(tile, at, rows, pairs);
-            let mut b = b.advanced(at as isize * tile.b_k_stride);
-            if pairs < SIDE {
-                last.copy_columns(tile, at, columns);
-                b = b_rows(last.0.as_ptr(), BLOCK as isize);
-            }
-            multiply_steps(1, a_rows(a.0.as_ptr(), SIDE as isize), b);
+        let (whole, rest) = (tile.k - tile.k % SIDE, tile.k % SIDE);
+        multiply_steps(whole / SIDE, a_rows(tile.a, tile.a_row), b_rows(tile.b, tile.b_k_stride));
+        if rest > 0 {
+            let (a, b) = (tile.a.add(whole), tile.b.offset(whole as isize * tile.b_k_stride));
+            let a = LastStep::of(a, tile.a_row, [rows, rest], SIDE);
+            let b = LastStep::of(b, tile.b_k_stride, [rest, columns], BLOCK);
+            multiply_steps(1, a_rows(a.0.as_ptr(), SIDE as isize), b_rows(b.0.as_ptr(), BLOCK as isize));
         }
         store_sums(tile, tall, wide);
         asm!("tilerelease", options(nostack, nomem));

@@ -37,7 +37,7 @@ pub struct MicroKernel<T: 'static> {
     pub columns: usize,
     /// Elements in a vector register.
     pub lanes: usize,
-    /// Whether tiles read A well only where its rows are contiguous along k.
+    /// Whether tiles read A only where its rows are contiguous along k: `a_k_stride` is then 1.
     pub contiguous_k: bool,
     /// Register tiles, by rows less one, then by vectors less one.
     pub tiles: &'static [&'static [TileFunction<T>]],

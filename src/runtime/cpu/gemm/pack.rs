@@ -36,8 +36,8 @@ pub(super) fn a_scratch_len(rows: usize, k: usize) -> usize {
 
 /// A block of A, read in place or copied to `packed`.
 ///
-/// Tiles read A one element at a time, so either stride may be the contiguous
-/// one; copying only improves locality.
+/// Most tiles read A one element at a time, so either stride may be the contiguous
+/// one and copying only improves locality; others get rows that are contiguous along k.
 ///
 /// # Safety
 /// The operand is valid over the range and `packed` has [`a_scratch_len`] elements.
@@ -49,63 +49,61 @@ pub(super) unsafe fn pack_a<T: GemmElement>(
     packed: *mut T,
 ) -> PackedView<T> {
     let (rows, k, tile) = (range.rows.len(), range.k.len(), kernel.rows as isize);
-    match *operand {
-        GemmOperand::Packed { order: PackOrder::RowContiguous, fill, .. } if kernel.contiguous_k => {
-            let (ld, transposed_ld) = (skewed(rows), skewed(k));
-            scratch::with(k * ld, |block| {
-                // SAFETY: both blocks hold every element.
-                unsafe {
-                    request(fill, range, block, ld);
-                    scatter(kernel, block, ld as isize, packed, [1, transposed_ld as isize], [k, rows]);
-                }
-            });
-            PackedView {
-                ptr: packed,
-                tile_stride: tile * transposed_ld as isize,
-                row_stride: transposed_ld as isize,
-                k_stride: 1,
+    let (row_ld, k_ld) = (skewed(rows), skewed(k));
+    // The block as copied, with rows or with k contiguous.
+    let by_rows =
+        PackedView { ptr: packed.cast_const(), tile_stride: tile, row_stride: 1, k_stride: row_ld as isize };
+    let by_k =
+        PackedView { tile_stride: tile * k_ld as isize, row_stride: k_ld as isize, k_stride: 1, ..by_rows };
+    // SAFETY: `packed` holds the block in either order, and the source is readable, by promise.
+    unsafe {
+        match *operand {
+            GemmOperand::Packed { order: PackOrder::KContiguous, fill, .. } => {
+                request(fill, range, packed, k_ld);
+                by_k
             }
-        }
-        GemmOperand::Packed { order, fill, .. } => {
-            let ld = skewed(if order == PackOrder::RowContiguous { rows } else { k });
-            // SAFETY: the block's rows are inside `packed`.
-            unsafe { request(fill, range, packed, ld) };
-            match order {
-                PackOrder::RowContiguous => {
-                    PackedView { ptr: packed, tile_stride: tile, row_stride: 1, k_stride: ld as isize }
-                }
-                PackOrder::KContiguous => PackedView {
-                    ptr: packed,
-                    tile_stride: tile * ld as isize,
-                    row_stride: ld as isize,
-                    k_stride: 1,
-                },
+            GemmOperand::Packed { order: PackOrder::RowContiguous, fill, .. } if kernel.contiguous_k => {
+                scratch::with(k * row_ld, |block| {
+                    request(fill, range, block, row_ld);
+                    transpose_to_rows(kernel, block, row_ld as isize, [k, rows], packed, k_ld);
+                });
+                by_k
             }
-        }
-        GemmOperand::Strided { ptr, row_stride, k_stride, batch } => {
-            let from = first(ptr, row_stride, k_stride, batch, range);
-            if in_place {
-                return PackedView { ptr: from, tile_stride: tile * row_stride, row_stride, k_stride };
+            GemmOperand::Packed { order: PackOrder::RowContiguous, fill, .. } => {
+                request(fill, range, packed, row_ld);
+                by_rows
             }
-            // SAFETY: the source is readable over the range, by promise.
-            unsafe {
-                if row_stride == 1 && k_stride != 1 {
-                    let ld = skewed(rows);
-                    copy_matrix(kernel, from, [k_stride, 1], [k, rows], packed, ld);
-                    PackedView { ptr: packed, tile_stride: tile, row_stride: 1, k_stride: ld as isize }
-                } else {
-                    let ld = skewed(k);
-                    copy_matrix(kernel, from, [row_stride, k_stride], [rows, k], packed, ld);
-                    PackedView {
-                        ptr: packed,
-                        tile_stride: tile * ld as isize,
-                        row_stride: ld as isize,
-                        k_stride: 1,
-                    }
+            GemmOperand::Strided { ptr, row_stride, k_stride, batch } => {
+                let from = first(ptr, row_stride, k_stride, batch, range);
+                if in_place {
+                    return PackedView { ptr: from, tile_stride: tile * row_stride, row_stride, k_stride };
                 }
+                if row_stride != 1 || k_stride == 1 {
+                    copy_matrix(kernel, from, [row_stride, k_stride], [rows, k], packed, k_ld);
+                    return by_k;
+                }
+                if kernel.contiguous_k {
+                    transpose_to_rows(kernel, from, k_stride, [k, rows], packed, k_ld);
+                    return by_k;
+                }
+                copy_matrix(kernel, from, [k_stride, 1], [k, rows], packed, row_ld);
+                by_rows
             }
         }
     }
+}
+
+/// Transposes a block of A that has rows contiguous.
+unsafe fn transpose_to_rows<T: GemmElement>(
+    kernel: &MicroKernel<T>,
+    from: *const T,
+    k_stride: isize,
+    extents: [usize; 2],
+    to: *mut T,
+    ld: usize,
+) {
+    // SAFETY: the caller vouches for both blocks.
+    unsafe { scatter(kernel, from, k_stride, to, [1, ld as isize], extents) }
 }
 
 /// The layout of packed B: for each block of k, rows or panels.

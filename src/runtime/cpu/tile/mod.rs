@@ -31,6 +31,7 @@ pub mod product;
 mod program;
 mod reduction;
 mod registers;
+mod rowwise_op;
 mod run;
 mod single_trip;
 mod software_pipeline;
