@@ -95,3 +95,22 @@ fn a_running_extreme_of_zeros_is_signed_and_nan_stays() {
         }
     });
 }
+
+#[test]
+fn running_logarithms_follow_maxima_that_come_late() {
+    for (dtype, late) in [(DType::F32, 5e3), (DType::F64, 1e300)] {
+        let value = |i: usize| match i {
+            0..3 => f64::NEG_INFINITY,
+            150 => late,
+            _ => (i * 37 % 11) as f64,
+        };
+        let x: Vec<f64> = (0..255).map(value).collect();
+        let scalars: Vec<Scalar> = x.iter().map(|&x| Scalar::Float(x)).collect();
+        each_level(|level| {
+            for (i, got) in of_floats(ReduceKind::LogSumExp, dtype, &x).into_iter().enumerate() {
+                let want = reference(ReduceKind::LogSumExp, dtype, &scalars[..=i])[2];
+                assert!(near(got, want, dtype), "{level:?} {dtype} {i}: {got} {want}");
+            }
+        });
+    }
+}
