@@ -152,7 +152,9 @@ pub struct Scheduler<S> {
     schedule: S,
     pub(super) start: Vec<f64>,
     pub(super) step: u64,
-    /// How many of the steps that are counted were skipped, in parts, where that is not known yet.
+    /// How many of the steps that are counted were skipped: as far as a saved state said so.
+    pub(super) skipped: u64,
+    /// And where that is not known yet, in parts.
     pub(super) undecided: Vec<Tensor>,
 }
 
@@ -165,7 +167,7 @@ impl<S: Schedule> Scheduler<S> {
             (lr, _) => lr,
         };
         let start = (0..optimizer.groups()).map(start).collect();
-        let scheduler = Scheduler { schedule, start, step: 0, undecided: Vec::new() };
+        let scheduler = Scheduler { schedule, start, step: 0, skipped: 0, undecided: Vec::new() };
         scheduler.apply(optimizer);
         scheduler
     }
@@ -203,9 +205,9 @@ impl<S: Schedule> Scheduler<S> {
     pub fn step_unless(&mut self, optimizer: &mut dyn Optimizer, skip: &Tensor) -> Result<()> {
         check_skip(CallSite::here("step_unless"), skip)?;
         if self.undecided.len() == UNDECIDED_PARTS {
-            let skipped = self.skipped();
-            skipped.iter().try_for_each(|sum| sum.realize().map(drop))?;
-            self.undecided = skipped.into_iter().collect();
+            let sum = self.undecided();
+            sum.iter().try_for_each(|sum| sum.realize().map(drop))?;
+            self.undecided = sum.into_iter().collect();
         }
         self.undecided.push(skip.to_dtype(DType::I32));
         self.step(optimizer);
@@ -213,16 +215,16 @@ impl<S: Schedule> Scheduler<S> {
     }
 
     /// Takes back steps that were counted and turn out to be skipped. Waits for the device, so call it
-    /// where something else is read, such as a loss, and before the optimizer's state is saved.
+    /// where something else is read, such as a loss.
     ///
     /// # Errors
     /// As reading a tensor.
     #[track_caller]
     pub fn settle(&mut self, optimizer: &mut dyn Optimizer) -> Result<()> {
-        let made = self.made()?;
-        self.undecided.clear();
-        if made < self.step {
-            self.step = made;
+        let skipped = self.skipped()?;
+        (self.skipped, self.undecided) = (0, Vec::new());
+        if skipped > 0 {
+            self.step = self.step.saturating_sub(skipped);
             self.apply(optimizer);
         }
         Ok(())
@@ -242,16 +244,16 @@ impl<S: Schedule> Scheduler<S> {
 }
 
 impl<S> Scheduler<S> {
-    /// How many steps were made. Waits for the device where that is not known.
+    /// How many of the steps that are counted were skipped. Waits for the device where that is not known.
     #[track_caller]
-    pub(super) fn made(&self) -> Result<u64> {
-        let skipped = self.skipped().map_or(Ok(0), |skipped| skipped.item::<i32>())?;
-        Ok(self.step.saturating_sub(skipped.max(0) as u64))
+    pub(super) fn skipped(&self) -> Result<u64> {
+        let undecided = self.undecided().map_or(Ok(0), |sum| sum.item::<i32>())?;
+        Ok(self.skipped + undecided.max(0) as u64)
     }
 
     /// How many of the undecided steps were skipped.
     #[track_caller]
-    fn skipped(&self) -> Option<Tensor> {
+    fn undecided(&self) -> Option<Tensor> {
         self.undecided.iter().cloned().reduce(|one, other| one + other)
     }
 }

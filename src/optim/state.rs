@@ -127,15 +127,16 @@ impl<R: Rule> Group<R> {
 }
 
 impl<S> Scheduler<S> {
-    /// The step, and the learning rates at the start. Waits for steps that are not
-    /// [settled](Scheduler::settle).
+    /// The step, how many of them are to be taken back, and the learning rates at the start. Waits for steps
+    /// that are not [settled](Scheduler::settle), and settles none: who saves goes on as who does not.
     ///
     /// # Errors
     /// Out of memory; as [`Scheduler::settle`].
     #[track_caller]
     pub fn state_dict(&self) -> Result<StateDict> {
         let mut state = StateDict::new();
-        state.insert("step", &number(self.made()? as i64))?;
+        state.insert("step", &number(self.step as i64))?;
+        state.insert("skipped", &number(self.skipped()? as i64))?;
         state.insert("start", &Tensor::from_vec(self.start.clone(), [self.start.len()], Device::cpu()))?;
         Ok(state)
     }
@@ -149,9 +150,9 @@ impl<S> Scheduler<S> {
     #[track_caller]
     pub fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
         let state = state.fitted(&self.state_dict()?.targets(), "a schedule's state", Span::caller())?;
-        let step = state.number::<i64>("step")? as u64;
+        let [step, skipped] = [state.number::<i64>("step")?, state.number::<i64>("skipped")?];
         self.start = state.get("start").map_or(Ok(Vec::new()), Tensor::to_vec)?;
-        (self.step, self.undecided) = (step, Vec::new());
+        (self.step, self.skipped, self.undecided) = (step as u64, skipped as u64, Vec::new());
         Ok(())
     }
 }

@@ -158,7 +158,6 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
         if !self.checkpoints.as_ref().is_some_and(is_due) {
             return Ok(());
         }
-        self.settle_schedule()?;
         let state = self.state_dict()?;
         if let Some(checkpoints) = self.checkpoints.as_ref().filter(|_| self.model.rank() == 0) {
             checkpoints.write(&state, &checkpoints.path(step), Span::caller())?;

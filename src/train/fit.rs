@@ -200,7 +200,7 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
     }
 
     /// Takes back steps of the schedule that the scaler skipped: the host waits.
-    pub(super) fn settle_schedule(&mut self) -> Result<()> {
+    fn settle_schedule(&mut self) -> Result<()> {
         match &mut self.scheduler {
             Some(scheduler) => scheduler.settle(&mut *self.optimizer),
             None => Ok(()),
