@@ -42,7 +42,7 @@ fn part(call: &'static str, group: &Group, param: &Param, axis: i64, span: Span)
     let each = extent / group.size();
     let own = whole.detach().narrow(axis, (group.rank() * each) as i64, each).contiguous();
     own.realize()?;
-    Ok(Param::new(own))
+    Ok(Param::new(own).divided_among(group))
 }
 
 /// A [`Linear`] whose outputs are divided among ranks: `[.., in]`, the same on all, to this rank's `[.., out / n]`.

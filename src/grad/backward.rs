@@ -363,11 +363,11 @@ fn sums(
     cells: &[(Arc<GradCell>, Tensor)],
     held: &[Option<GradSum>],
 ) -> Result<Vec<Arc<Node>>> {
-    let keys = cells.iter().zip(held).map(|((_, new), held)| {
+    let keys = cells.iter().zip(held).map(|((cell, new), held)| {
         let held = held.as_ref().map(|GradSum { node, presence }| {
             (node.ty().dtype, node.ty().device, presence.as_ref().map(Arc::as_ptr))
         });
-        (new.dtype(), new.device(), held)
+        (new.dtype(), new.device(), cell.division(), held)
     });
     let mut sums: Vec<Option<Arc<Node>>> = vec![None; cells.len()];
     for members in alike(keys) {

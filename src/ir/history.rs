@@ -4,9 +4,10 @@
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::base::{DType, Device, Result, Scalar, Span};
+use crate::ir::collective::Channel;
 use crate::ir::node::{Node, Operands};
 use crate::ir::op::Op;
 use crate::ir::pending::Holder;
@@ -67,6 +68,8 @@ pub struct GradCell {
     name: Mutex<Option<Arc<str>>>,
     /// Whether a gradient is in the sum, where only the device knows.
     presence: Mutex<Option<Arc<GradPresence>>>,
+    /// The ranks that divide the parameter, if it is a part of one.
+    sharers: OnceLock<Arc<dyn Channel>>,
 }
 
 /// Whether the sums of some parameters have gradients in them: a truth value of rank 0 that a device knows. An index
@@ -174,6 +177,18 @@ impl GradCell {
         if known.as_ref().is_none_or(|known| known.len() < name.len()) {
             *known = Some(name.into());
         }
+    }
+    /// The ranks that divide the parameter, of which this one has a part; none where it is whole.
+    pub fn sharers(&self) -> Option<&Arc<dyn Channel>> {
+        self.sharers.get()
+    }
+    /// The same for parameters that the same ranks divide.
+    pub fn division(&self) -> Option<*const ()> {
+        self.sharers().map(|sharers| Arc::as_ptr(sharers).cast())
+    }
+    /// Says which ranks divide the parameter, the first time.
+    pub fn divide_among(&self, sharers: Arc<dyn Channel>) {
+        self.sharers.get_or_init(|| sharers);
     }
     /// Whether the sum holds many gradients that are not computed.
     pub fn is_long(&self) -> bool {

@@ -2,8 +2,10 @@
 
 use crate::base::{OpError, Result, Span};
 use crate::grad::without_grad;
+use crate::ir::collective::Reduce;
 use crate::ir::pending::{Pending, register};
 use crate::nn::Param;
+use crate::optim::division::Division;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 use crate::tensor::pack::{Pack, alike};
@@ -11,6 +13,10 @@ use crate::tensor::pack::{Pack, alike};
 /// Scales all gradients by one number so that their 2-norm together is at most
 /// `max_norm`. Returns the norm they had, lazy like the gradients: a step
 /// computes it with them. It is where the first gradient is; of gradients elsewhere, single numbers cross.
+///
+/// Of parameters that ranks divide, as in [`ColumnParallel`](crate::dist::ColumnParallel), the norm is that of all
+/// parts: ranks that divide some call it together, with the same parameters in the same order.
+/// PyTorch: `torch.nn.utils.clip_grad_norm_`.
 ///
 /// # Errors
 /// The error recorded in a gradient; a norm that is negative or NaN.
@@ -22,8 +28,12 @@ pub fn clip_grad_norm(params: &[Param], max_norm: f64) -> Result<Tensor> {
     without_grad(|| {
         let site = CallSite { name: "clip_grad_norm", span };
         let gradients = Gradients::of(site, params)?;
-        let squares = gradients.pieces().map(|piece| piece.square().sum(..));
-        let Some(square) = squares.reduce(|a, b| &a + b.to(a.device())) else {
+        let of_parts = gradients.divisions.iter().map(|division| {
+            let own = square(gradients.pieces(|param| division.is_of(param)));
+            division.all_reduce(site, Reduce::Sum, own)
+        });
+        let of_whole = square(gradients.pieces(|param| param.cell().division().is_none()));
+        let Some(square) = of_whole.into_iter().chain(of_parts).reduce(add) else {
             let found = format!("{} parameters without", params.len());
             return Err(OpError::new("clip_grad_norm", span, "parameters with gradients", found).into());
         };
@@ -36,29 +46,43 @@ pub fn clip_grad_norm(params: &[Param], max_norm: f64) -> Result<Tensor> {
     })
 }
 
+/// The sum of all squares, where the first tensor is.
+fn square(pieces: impl Iterator<Item = Tensor>) -> Option<Tensor> {
+    pieces.map(|piece| piece.square().sum(..)).reduce(add)
+}
+
+fn add(a: Tensor, b: Tensor) -> Tensor {
+    &a + b.to(a.device())
+}
+
 /// The gradients of parameters, those that are alike in one piece.
 pub(super) struct Gradients<'a> {
     packs: Vec<(Vec<&'a Param>, Pack, Tensor)>,
+    /// The ranks that divide some of the parameters, if there are gradients.
+    pub divisions: Vec<Division<'a>>,
 }
 
 impl<'a> Gradients<'a> {
     pub(super) fn of(site: CallSite, params: &'a [Param]) -> Result<Gradients<'a>> {
         let found: Vec<(&Param, Tensor)> =
             params.iter().filter_map(|p| Some((p, p.grad_in_memory()?))).collect();
+        let divisions = if found.is_empty() { Vec::new() } else { Division::all(params) };
         let mut packs = Vec::new();
-        for members in alike(found.iter().map(|(_, grad)| (grad.dtype(), grad.device()))) {
+        let key = |(param, grad): &(&Param, Tensor)| (grad.dtype(), grad.device(), param.cell().division());
+        for members in alike(found.iter().map(key)) {
             let grads: Vec<Tensor> = members.iter().map(|&i| found[i].1.clone()).collect();
             let shapes = grads.iter().map(Tensor::shape).collect();
             let pack = Pack::new(site, shapes, grads[0].dtype(), grads[0].device());
             let whole = pack.whole(&grads)?;
             packs.push((members.into_iter().map(|i| found[i].0).collect(), pack, whole));
         }
-        Ok(Gradients { packs })
+        Ok(Gradients { packs, divisions })
     }
 
-    /// All gradients, in as few pieces as there are without anything between.
-    pub(super) fn pieces(&self) -> impl Iterator<Item = Tensor> {
-        self.packs.iter().flat_map(|(params, pack, whole)| match pack.is_dense() {
+    /// The gradients of parameters that are divided alike, in as few pieces as there are without anything between.
+    pub(super) fn pieces(&self, which: impl Fn(&Param) -> bool) -> impl Iterator<Item = Tensor> {
+        let of_which = self.packs.iter().filter(move |(params, ..)| which(params[0]));
+        of_which.flat_map(|(params, pack, whole)| match pack.is_dense() {
             true => vec![whole.clone()],
             false => pack.parts(whole, params.len()),
         })

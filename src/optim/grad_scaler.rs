@@ -8,10 +8,12 @@
 use crate::base::{DType, Device, Error, Result, Span};
 use crate::grad::without_grad;
 use crate::io::{ExpectedTensor, StateDict};
+use crate::ir::collective::Reduce;
 use crate::ir::pending::{Pending, register};
 use crate::nn::Param;
 use crate::optim::clip::Gradients;
 use crate::optim::core::Optimizer;
+use crate::optim::division::Division;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 use crate::tensor::options::options;
@@ -298,17 +300,20 @@ impl GradScaler {
         let _line = site.span.enter();
         let overflowed = without_grad(|| {
             let gradients = Gradients::of(site, &params)?;
-            if gradients.pieces().any(|piece| piece.dtype() == DType::F16) {
+            if gradients.pieces(|_| true).any(|piece| piece.dtype() == DType::F16) {
                 return Err(wrong(site, "gradients in f32 or bf16", "f16; keep parameters in f32"));
             }
             let inverse = |device| site.unary(crate::ir::AluOp::Recip, &self.scale_on(device));
             gradients
                 .replace(site, |grad| site.mul(grad, site.cast(&inverse(grad.device()), grad.dtype())))?;
             let unscaled = Gradients::of(site, &params)?;
-            let overflowed = unscaled.pieces().map(|piece| overflowed(site, &piece));
-            overflowed
+            let own = unscaled.pieces(|_| true).map(|piece| overflowed(site, &piece));
+            let own = own
                 .reduce(|one, other| one.logical_or(&other.to(one.device())))
-                .ok_or_else(|| wrong(site, "parameters with gradients", "parameters without"))
+                .ok_or_else(|| wrong(site, "parameters with gradients", "parameters without"))?;
+            // Ranks that divide parameters skip together.
+            let all = |own, division: &Division<'_>| division.all_reduce(site, Reduce::Max, Some(own));
+            Ok(unscaled.divisions.iter().fold(own, all))
         })?;
         register([Pending::root(overflowed.node()?)]);
         self.looked_at.push(LookedAt { params, overflowed, stepped: false });

@@ -38,6 +38,7 @@ mod adam;
 mod check;
 mod clip;
 mod core;
+mod division;
 mod estimate;
 mod grad_scaler;
 mod group;

@@ -62,6 +62,7 @@ impl<R: Rule> Group<R> {
                 grad.device(),
                 slot.steps.clone(),
                 slot.owner.as_ref().map(|owner| owner.rank),
+                slot.param.cell().division(),
                 slot.is_remembered_here() && slot.state.is_empty(),
                 present.as_ref().and_then(Tensor::peek).map(Arc::as_ptr),
             )

@@ -4,11 +4,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use kiln::dist::{
-    self, BufferSync, ColumnParallel, DataParallel, Ddp, DdpOpts, Group, Mesh, RowParallel, SpawnOpts,
-    VocabularyParallel,
-};
-use kiln::nn::{BatchNorm, Embedding, Layer, LayerNorm, Linear, Module, ModuleExt, Relu, Sequential, Tanh};
+use kiln::dist::{self, BufferSync, DataParallel, Ddp, DdpOpts, Group, SpawnOpts};
+use kiln::nn::{BatchNorm, Layer, Linear, Module, ModuleExt, Relu, Sequential, Tanh};
 use kiln::optim::{Adam, AdamOpts, GradScaler, Optimizer, Sgd, SgdOpts, clip_grad_norm};
 use kiln::prelude::*;
 use kiln::{Context, Result, StateDict, manual_seed, with_autocast, with_context};
@@ -17,7 +14,7 @@ const FEATURES: usize = 6;
 
 /// What each rank returns, in a context of their own.
 #[track_caller]
-fn ranks<R: Send>(count: usize, body: impl Fn(&Group) -> Result<R> + Sync) -> Vec<R> {
+pub fn ranks<R: Send>(count: usize, body: impl Fn(&Group) -> Result<R> + Sync) -> Vec<R> {
     let opts = SpawnOpts::default().timeout(Duration::from_secs(60));
     with_context(&Context::new(), || dist::spawn_with(count, opts, |group| body(&group))).expect("ranks")
 }
@@ -98,7 +95,7 @@ fn together(
 }
 
 #[track_caller]
-fn close(found: &[f32], expected: &[f32], tolerance: f32) {
+pub fn close(found: &[f32], expected: &[f32], tolerance: f32) {
     assert_eq!(found.len(), expected.len());
     for (step, (a, b)) in found.iter().zip(expected).enumerate() {
         assert!((a - b).abs() <= tolerance * b.abs().max(1e-3), "step {step}: {a}, not {b}");
@@ -408,74 +405,4 @@ fn devices_that_make_no_sense_are_errors() {
         assert!(message(&["cpu:1", "cpu:0"]).contains("expected numbers on cpu:1, found weight, cpu"));
         assert!(message(&["cpu:0", "cpu:7"]).contains("cpu:7 is not available"));
     });
-}
-
-/// The layers of a model that is to be divided, the same wherever they are made.
-fn layers() -> (Embedding, LayerNorm, Linear, Linear) {
-    manual_seed(11);
-    (Embedding::new(8, 12, ()), LayerNorm::new(12, ()), Linear::new(12, 16, ()), Linear::new(16, 4, ()))
-}
-
-/// Losses of a few steps, on tokens that a rank of the data axis sees.
-fn steps(model: &Sequential, params: Vec<kiln::nn::Param>, rows: std::ops::Range<usize>) -> Result<Vec<f32>> {
-    let mut optimizer = Sgd::new(params, SgdOpts::default().lr(0.3));
-    let step = |step: usize| {
-        let token = |row: usize| ((step * 5 + row * 3) % 8) as i64;
-        let tokens = Tensor::from_vec(rows.clone().map(token).collect(), [rows.len()], ());
-        let classes = Tensor::from_vec(rows.clone().map(|row| token(row) % 4).collect(), [rows.len()], ());
-        optimizer.zero_grad();
-        let loss = model.forward(&tokens).cross_entropy(&classes, Default::default());
-        loss.backward()?;
-        optimizer.step()?;
-        loss.item::<f32>()
-    };
-    (0..20).map(step).collect()
-}
-
-#[test]
-fn a_model_divided_among_ranks_takes_the_steps_of_one() {
-    let whole = with_context(&Context::new(), || {
-        let (table, norm, up, down) = layers();
-        let model = Sequential::new().push(table).push(norm).push(up).then(Tensor::gelu).push(down);
-        steps(&model, model.parameters(), 0..8).unwrap()
-    });
-    assert!(whole[19] < 0.5 * whole[0], "it learns");
-    let divided = |group: &Group| -> Result<Sequential> {
-        let (table, norm, up, down) = layers();
-        let model = Sequential::new().push(VocabularyParallel::new(&table, group)?).push(norm);
-        let (up, down) = (ColumnParallel::new(&up, group)?, RowParallel::new(&down, group)?);
-        Ok(model.push(up).then(Tensor::gelu).push(down))
-    };
-    for count in [2, 4] {
-        let found = ranks(count, |group| {
-            let model = divided(group)?;
-            steps(&model, model.parameters(), 0..8)
-        });
-        assert!(found.iter().all(|losses| *losses == found[0]), "{found:?}");
-        close(&found[0], &whole, 1e-4);
-    }
-    // Two by two: along one axis of the mesh other data, along the other other parts of the model.
-    let found = ranks(4, |group| {
-        let mesh = Mesh::new(group, &[("data", 2), ("model", 2)])?;
-        let data = mesh.group("data")?;
-        let model = Ddp::new(divided(mesh.group("model")?)?, data, ())?;
-        steps(model.module(), model.parameters(), data.rank() * 4..data.rank() * 4 + 4)
-    });
-    let mean: Vec<f32> = found[0].iter().zip(&found[2]).map(|(a, b)| (a + b) / 2.0).collect();
-    close(&mean, &whole, 1e-4);
-}
-
-#[test]
-fn what_does_not_divide_among_ranks_is_an_error() {
-    let found = ranks(3, |group| {
-        let (table, _, up, down) = layers();
-        let column = ColumnParallel::new(&up, group).unwrap_err().to_string();
-        let row = RowParallel::new(&down, group).unwrap_err().to_string();
-        let table = VocabularyParallel::new(&table, group).unwrap_err().to_string();
-        Ok([column, row, table])
-    });
-    let expected =
-        "ColumnParallel::new: expected a weight whose axis 0 divides among 3 ranks, found [16, 12]";
-    assert!(found[0][0].starts_with(expected), "{}", found[0][0]);
-    assert!(found.iter().flatten().all(|error| error.contains("divides among 3 ranks")));
 }

@@ -2,3 +2,4 @@
 
 mod ddp;
 mod dist;
+mod divided;
