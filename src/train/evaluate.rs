@@ -81,7 +81,7 @@ impl Sums {
 }
 
 /// The number of samples: the extent of the first tensor's first axis.
-fn samples<B: Batch>(batch: &B) -> usize {
+pub(super) fn samples<B: Batch>(batch: &B) -> usize {
     let mut found = None;
     let _ = batch.map(&mut |x| {
         found.get_or_insert_with(|| x.shape().first().copied().unwrap_or(1));

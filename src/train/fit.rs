@@ -11,8 +11,9 @@ use crate::ir::pending::{Pending, register};
 use crate::nn::{Module, ModuleExt};
 use crate::optim::clip_grad_norm;
 use crate::tensor::Tensor;
+use crate::train::evaluate::samples;
 use crate::train::metric::Scores;
-use crate::train::record::{Ended, EpochEvent, Phase, Record, StepEvent, Summary};
+use crate::train::record::{Ended, EpochEvent, Phase, Record, StepEvent, StepRecord, Summary};
 use crate::train::source::{BatchSource, Sharing};
 use crate::train::trainer::Trainer;
 
@@ -73,6 +74,14 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
     pub fn fit(&mut self, source: &dyn BatchSource<B>) -> Result<Summary> {
         let span = Span::caller();
         let _line = span.enter();
+        let fitted = self.run(source, span);
+        if let Err(error) = &fitted {
+            self.loggers.iter_mut().for_each(|logger| logger.fail(error));
+        }
+        fitted
+    }
+
+    fn run(&mut self, source: &dyn BatchSource<B>, span: Span) -> Result<Summary> {
         self.check(span)?;
         let (ranks, rank) = (self.model.ranks(), self.model.rank());
         let part = if ranks > 1 { source.share(ranks, rank, Sharing::Equal)? } else { None };
@@ -125,10 +134,10 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
             if count == 0 {
                 break;
             }
-            let loss = self.step(&mut *batches, count, span)?;
+            let (loss, samples) = self.step(&mut *batches, count, span)?;
             self.position.step += 1;
             self.position.batch += count as u64;
-            self.show(source.batches());
+            self.show(source.batches(), samples)?;
             if let Some(ended) = self.after_step(&loss)? {
                 return Ok(Some(ended));
             }
@@ -137,24 +146,29 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
         self.after_epoch()
     }
 
-    /// Tells whoever shows progress, of an epoch of so many batches.
-    fn show(&self, batches: usize) {
-        let in_epochs = self.opts.epochs.saturating_mul(batches.div_ceil(self.opts.accumulate) as u64);
-        let total = self.opts.steps.map_or(in_epochs, |steps| steps.min(in_epochs));
-        if self.model.rank() == 0 {
-            progress::report(Task::Train, self.position.step as usize, total as usize);
+    /// Tells whoever shows progress, of an epoch of so many batches and a step of so many samples.
+    fn show(&mut self, batches: usize, samples: usize) -> Result<()> {
+        if self.model.rank() != 0 {
+            return Ok(());
         }
+        let Position { epoch, step, .. } = self.position;
+        let in_epochs = self.opts.epochs.saturating_mul(batches.div_ceil(self.opts.accumulate) as u64);
+        let steps = self.opts.steps.map_or(in_epochs, |steps| steps.min(in_epochs));
+        progress::report(Task::Train, step as usize, steps as usize);
+        let samples = (samples * self.model.ranks()) as u64;
+        let made = StepRecord { epoch, step, steps, samples, device: self.device() };
+        self.loggers.iter_mut().try_for_each(|logger| logger.step(&made))
     }
 
-    /// One step of the optimizer, on so many batches. The loss of the last of them.
+    /// One step of the optimizer, on so many batches. The loss of the last of them, and the samples of all.
     fn step(
         &mut self,
         batches: &mut dyn Iterator<Item = Result<B>>,
         count: usize,
         span: Span,
-    ) -> Result<Tensor> {
+    ) -> Result<(Tensor, usize)> {
         self.optimizer.zero_grad();
-        let mut last = None;
+        let (mut last, mut count_of_samples) = (None, 0);
         for number in 1..=count {
             let Some(batch) = batches.next() else {
                 let expected = "as many batches as the source says".into();
@@ -162,6 +176,7 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
                 return Err(Error::Argument { call: "fit", expected, found, span });
             };
             let (batch, meets) = (batch?, number == count);
+            count_of_samples += samples(&batch);
             let loss = self
                 .model
                 .accumulating(meets, || self.model.before_forward().map(|()| self.output(batch).loss))?;
@@ -176,7 +191,7 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
             last = Some(loss);
         }
         self.update()?;
-        last.map_or_else(|| Ok(Tensor::zeros((), ())), Ok)
+        Ok((last.unwrap_or_else(|| Tensor::zeros((), ())), count_of_samples))
     }
 
     /// Moves the parameters by their gradients.

@@ -69,7 +69,7 @@ pub use metric::{Goal, Metric, Scores};
 pub use metrics::{Accuracy, ConfusionMatrix, F1, Perplexity};
 pub use opts::{Every, TrainerOpts};
 pub use output::Output;
-pub use record::{Ended, EpochEvent, Logger, Phase, Record, StepEvent, Summary};
+pub use record::{Ended, EpochEvent, Logger, Phase, Record, StepEvent, StepRecord, Summary};
 pub use report::Report;
 pub use source::{BatchSource, Sharing};
 pub use stop::{EarlyStop, StopFlag};

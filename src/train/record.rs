@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::base::Result;
+use crate::base::{Device, Error, Result};
 use crate::tensor::Tensor;
 use crate::train::metric::Scores;
 
@@ -67,6 +67,21 @@ pub(super) fn short(value: f64) -> String {
     format!("{value:.2e}")
 }
 
+/// A step that has been made, for [`Logger::step`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepRecord {
+    /// The epoch, from 0.
+    pub epoch: u64,
+    /// Steps of the optimizer so far.
+    pub step: u64,
+    /// Steps when all epochs are over.
+    pub steps: u64,
+    /// Samples of the step's batches, on all ranks.
+    pub samples: u64,
+    /// Where the model is.
+    pub device: Device,
+}
+
 /// How a training ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -122,6 +137,13 @@ pub trait Logger {
     /// # Errors
     /// Anything; the training ends with it.
     fn record(&mut self, record: &Record) -> Result<()>;
+    /// A step has been launched: the device may be at it still.
+    ///
+    /// # Errors
+    /// As [`Logger::record`].
+    fn step(&mut self, _step: &StepRecord) -> Result<()> {
+        Ok(())
+    }
     /// The training has ended.
     ///
     /// # Errors
@@ -129,6 +151,8 @@ pub trait Logger {
     fn finish(&mut self, _summary: &Summary) -> Result<()> {
         Ok(())
     }
+    /// The training has ended with an error, which it returns.
+    fn fail(&mut self, _error: &Error) {}
 }
 
 impl<F: FnMut(&Record) -> Result<()>> Logger for F {

@@ -67,6 +67,10 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
         if let Some(sum) = &window.sum {
             state.insert("window.sum", sum)?;
         }
+        // Of a step after which nobody has read yet.
+        if let Some(norm) = &self.grad_norm {
+            state.insert("window.grad_norm", norm)?;
+        }
         if let Some(stop) = &self.early_stop {
             state.insert("early_stop.bad", &number(stop.bad as i64))?;
             if let Some(best) = stop.best {
@@ -138,6 +142,7 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
         let device = self.device();
         let count = |name: &str| read::<i64>(own, name).map(|count| count.unwrap_or(0) as u64);
         self.window.sum = own.get("window.sum").map(|sum| sum.to(device));
+        self.grad_norm = own.get("window.grad_norm").map(|norm| norm.to(device));
         self.window.count = count("window.count")?;
         self.window.epoch_count = count("window.epoch_count")?;
         self.window.epoch_sum = read(own, "window.epoch_sum")?.unwrap_or(0.0);

@@ -9,6 +9,7 @@ mod grad_scaler;
 mod io;
 mod optim;
 mod packed;
+mod reports;
 mod samplers;
 mod steps;
 mod train;

@@ -16,7 +16,7 @@ use kiln::train::{
 };
 use kiln::{Context, Result, manual_seed, with_context};
 
-type Batch = (Tensor, Tensor);
+pub type Batch = (Tensor, Tensor);
 
 fn sample(i: usize) -> Result<(Tensor, i64), LoadError> {
     let x = |k: usize| ((i * 31 + k * 7) % 17) as f32 / 8.0 - 1.0;
@@ -25,7 +25,7 @@ fn sample(i: usize) -> Result<(Tensor, i64), LoadError> {
     Ok((Tensor::from_vec(row, [6], Device::cpu()), class))
 }
 
-fn loader(samples: usize) -> DataLoader<impl kiln::data::Dataset<Batch = Batch> + 'static> {
+pub fn loader(samples: usize) -> DataLoader<impl kiln::data::Dataset<Batch = Batch> + 'static> {
     let opts = LoaderOpts::default().batch_size(8).shuffle(true).seed(3);
     DataLoader::new(Items::new(samples, sample), opts).expect("options that make sense")
 }
@@ -46,7 +46,7 @@ fn forward(model: &Sequential, (x, y): &Batch) -> (Tensor, Tensor, Tensor) {
     (scores.cross_entropy(y, Default::default()), scores, y.clone())
 }
 
-fn trainer<'a>(opts: TrainerOpts) -> Trainer<'a, Sequential, Batch> {
+pub fn trainer<'a>(opts: TrainerOpts) -> Trainer<'a, Sequential, Batch> {
     let model = network();
     let optimizer = Adam::new(model.parameters(), AdamOpts::default().lr(0.01));
     Trainer::new(model, optimizer, forward, opts)
@@ -58,13 +58,13 @@ fn bits(model: &impl Module) -> Vec<u32> {
     values.flatten().map(f32::to_bits).collect()
 }
 
-fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("kiln-train-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     folder
 }
 
-fn alone<R>(body: impl FnOnce() -> R) -> R {
+pub fn alone<R>(body: impl FnOnce() -> R) -> R {
     with_context(&Context::new(), body)
 }
 
@@ -148,7 +148,7 @@ fn a_run_that_is_stopped_and_resumed_is_the_one_that_is_not() {
         });
         let (expected, all_records) = (losses.take(), records.take());
         // Stopped in the middle of an epoch, at its end, and once again.
-        let parts: Vec<u64> = [2, 4, 5, 7, 8, 10].into_iter().chain([u64::MAX]).collect();
+        let parts: Vec<u64> = [2, 4, 5, 6, 8, 9].into_iter().chain([u64::MAX]).collect();
         let mut resumed = Vec::new();
         for (at, stop_at) in parts.into_iter().enumerate() {
             alone(|| {
@@ -335,33 +335,6 @@ fn a_metric_that_gets_no_better_ends_it_and_the_best_model_is_kept() {
         }
         assert!(!page.contains("/*"), "a part that is not filled in");
     });
-    std::fs::remove_dir_all(folder).unwrap();
-}
-
-/// Of a training that was stopped and resumed, the page is that of all of it.
-#[test]
-fn a_report_goes_on_where_a_training_does() {
-    let folder = folder("report");
-    let points = |epochs: u64| {
-        alone(|| {
-            let mut trainer = trainer(TrainerOpts::default().epochs(epochs))
-                .validate_on(loader(24))
-                .checkpoints(Checkpoints::new(&folder))
-                .log_to(Report::new(folder.join("report.html")));
-            trainer.resume().unwrap();
-            trainer.fit(&loader(40)).unwrap();
-        });
-        let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
-        page.matches("validation, step").count()
-    };
-    let first = points(2);
-    assert!(first > 0);
-    assert_eq!(points(4), 2 * first);
-    // Another training in its place begins anew.
-    let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
-    let is_state = |path: &PathBuf| path.extension().is_some_and(|it| it == "safetensors");
-    files.filter(is_state).for_each(|path| std::fs::remove_file(path).unwrap());
-    assert_eq!(points(2), first);
     std::fs::remove_dir_all(folder).unwrap();
 }
 

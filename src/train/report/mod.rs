@@ -5,16 +5,19 @@ mod records;
 
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::base::Result;
-use crate::plan::history::write;
-use crate::train::record::{Ended, Logger, Phase, Record, Summary, short};
+use crate::base::file::{Durability, replace};
+use crate::base::{Error, Result, Span};
+use crate::train::record::{Ended, Logger, Phase, Record, StepRecord, Summary, short};
 use chart::{Curve, draw};
 
-/// Writes a page for a browser when the training ends: curves of all that was recorded, the evaluations as a
-/// table, and confusion matrices. One file, which loads nothing else. It holds its numbers too, and a training that
-/// is resumed goes on from those of the page that is there.
+/// Writes a page for a browser: curves of all that was recorded, the evaluations as a table, and confusion matrices.
+/// One file, which loads nothing else. It holds its numbers too, and a training that is resumed goes on from those of
+/// the page that is there.
+///
+/// The page is written while the training goes on, whole or not at all, so that one that is killed leaves it too: what
+/// was recorded two seconds before, or as [`Report::every`] says, is in it.
 ///
 /// # Examples
 /// ```
@@ -33,19 +36,83 @@ use chart::{Curve, draw};
 pub struct Report {
     path: PathBuf,
     title: String,
+    every: Duration,
     records: Vec<Record>,
+    written: Option<Written>,
 }
+
+/// The page that is there.
+#[derive(Debug)]
+struct Written {
+    at: Instant,
+    took: Duration,
+    records: usize,
+}
+
+/// The most that writing pages may take of a training's time: one part in so many.
+const SHARE: u32 = 50;
 
 impl Report {
     /// To this file.
     pub fn new(path: impl Into<PathBuf>) -> Report {
-        Report { path: path.into(), title: "training".into(), records: Vec::new() }
+        let (path, title, every) = (path.into(), "training".into(), Duration::from_secs(2));
+        Report { path, title, every, records: Vec::new(), written: None }
     }
     /// The page's title.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Report {
         self.title = title.into();
         self
+    }
+
+    /// The least time between two pages (2 seconds); longer where pages take long to write.
+    #[must_use]
+    pub fn every(mut self, time: Duration) -> Report {
+        self.every = time;
+        self
+    }
+
+    /// Writes the page if it lacks records and is old enough.
+    fn update(&mut self) -> Result<()> {
+        let is_due = |page: &Written| {
+            page.records < self.records.len() && page.at.elapsed() >= self.every.max(page.took * SHARE)
+        };
+        if self.written.as_ref().is_none_or(is_due) {
+            self.write("not finished", &self.so_far())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The training by its records.
+    fn so_far(&self) -> Summary {
+        let (epochs, steps, seconds) =
+            self.records.last().map_or((0, 0, 0.0), |last| (last.epoch, last.step, last.seconds));
+        let scores = self.evaluations().last().map(|record| record.scores.clone());
+        Summary { ended: Ended::Stopped, epochs, steps, seconds, loss: None, scores }
+    }
+
+    fn write(&mut self, state: &str, summary: &Summary) -> Result<()> {
+        let at = Instant::now();
+        let parts = [
+            ("TITLE", escaped(&self.title)),
+            ("TOTALS", totals(state, summary)),
+            ("CHARTS", self.charts()),
+            ("TABLES", self.tables()),
+            ("RECORDS", records::written(&self.records)),
+        ];
+        let page = include_str!("page.html").to_string();
+        let page = parts.iter().fold(page, |page, (name, text)| page.replace(&format!("/*{name}*/"), text));
+        let failed = |error: std::io::Error| {
+            let (path, message) = (self.path.display().to_string(), error.to_string());
+            Error::File { path, message, span: Span::caller() }
+        };
+        if let Some(folder) = self.path.parent() {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        replace(&self.path, &[page.as_bytes()], Durability::Synced).map_err(failed)?;
+        self.written = Some(Written { at, took: at.elapsed(), records: self.records.len() });
+        Ok(())
     }
 
     /// The names of the numbers, in order of appearance.
@@ -132,15 +199,10 @@ fn matrix(name: &str, classes: usize, sums: &[f64]) -> String {
     text + "</table></section>\n"
 }
 
-fn totals(summary: &Summary) -> String {
-    let ended = match summary.ended {
-        Ended::Done => "done",
-        Ended::Early => "ended early",
-        Ended::Stopped => "stopped",
-    };
+fn totals(state: &str, summary: &Summary) -> String {
     let time = format!("{:.1?}", Duration::try_from_secs_f64(summary.seconds).unwrap_or_default());
     let mut totals = vec![
-        ("state".to_string(), ended.to_string()),
+        ("state".to_string(), state.to_string()),
         ("epochs".into(), summary.epochs.to_string()),
         ("steps".into(), summary.steps.to_string()),
         ("time".into(), time),
@@ -171,19 +233,26 @@ impl Logger for Report {
 
     fn record(&mut self, record: &Record) -> Result<()> {
         self.records.push(record.clone());
-        Ok(())
+        self.update()
+    }
+
+    fn step(&mut self, _step: &StepRecord) -> Result<()> {
+        if self.records.is_empty() { Ok(()) } else { self.update() }
     }
 
     fn finish(&mut self, summary: &Summary) -> Result<()> {
-        let parts = [
-            ("TITLE", escaped(&self.title)),
-            ("TOTALS", totals(summary)),
-            ("CHARTS", self.charts()),
-            ("TABLES", self.tables()),
-            ("RECORDS", records::written(&self.records)),
-        ];
-        let page = include_str!("page.html").to_string();
-        let page = parts.iter().fold(page, |page, (name, text)| page.replace(&format!("/*{name}*/"), text));
-        write(&self.path, &page)
+        let state = match summary.ended {
+            Ended::Done => "done",
+            Ended::Early => "ended early",
+            Ended::Stopped => "stopped",
+        };
+        self.write(state, summary)
+    }
+
+    fn fail(&mut self, error: &Error) {
+        let message = error.to_string();
+        let state = format!("failed: {}", message.lines().next().unwrap_or_default());
+        // The training has an error to return already.
+        let _ = self.write(&state, &self.so_far());
     }
 }
