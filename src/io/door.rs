@@ -29,15 +29,22 @@ pub fn wrong_kind(path: &Path, expected: &'static str, file: &[u8]) -> Option<St
     Some(StateProblem::Format { path, expected, found: kind.name, door: kind.door })
 }
 
+/// Fails on a machine on which numbers do not lie as in files.
+///
+/// # Errors
+/// That it is one.
+pub fn check_byte_order() -> Result<(), String> {
+    let wrong = || Err("the format is little-endian, and this machine is not".into());
+    if cfg!(target_endian = "big") { wrong() } else { Ok(()) }
+}
+
 /// Maps a file.
 ///
 /// # Errors
 /// Those of the file system, and a machine on which numbers do not lie as in files.
 pub fn open(path: &Path) -> Result<Mapped, Box<StateProblem>> {
     let unknown = |error: String| Box::new(problem(path, error));
-    if cfg!(target_endian = "big") {
-        return Err(unknown("the format is little-endian, and this machine is not".into()));
-    }
+    check_byte_order().map_err(unknown)?;
     Mapped::open(path).map_err(|error| unknown(error.to_string()))
 }
 

@@ -39,14 +39,21 @@ impl Header {
     /// # Errors
     /// What is wrong with it.
     pub fn read(file: &[u8]) -> Result<(Header, usize), String> {
-        let short = || format!("{} bytes are too few to hold the header", file.len());
-        let (length, rest) = file.split_first_chunk::<LENGTH>().ok_or_else(short)?;
-        let length = u64::from_le_bytes(*length);
-        let text = usize::try_from(length).ok().filter(|&length| length <= LONGEST);
-        let text = text.and_then(|length| rest.get(..length)).ok_or_else(|| {
-            format!("the header is said to be of {length} bytes, and {} are there", rest.len())
-        })?;
-        Ok((Header::parse(text)?, LENGTH + text.len()))
+        let data = Header::extent(file, file.len())?;
+        Ok((Header::parse(&file[LENGTH..data])?, data))
+    }
+
+    /// Where the data of a file of `size` bytes begin, by its first 8.
+    ///
+    /// # Errors
+    /// Fewer bytes than the header takes.
+    pub fn extent(start: &[u8], size: usize) -> Result<usize, String> {
+        let short = || format!("{size} bytes are too few to hold the header");
+        let length = u64::from_le_bytes(*start.first_chunk::<LENGTH>().ok_or_else(short)?);
+        let rest = size - LENGTH;
+        let known = usize::try_from(length).ok().filter(|&length| length <= LONGEST.min(rest));
+        let wrong = || format!("the header is said to be of {length} bytes, and {rest} are there");
+        known.map(|length| LENGTH + length).ok_or_else(wrong)
     }
 
     fn parse(text: &[u8]) -> Result<Header, String> {

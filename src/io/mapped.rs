@@ -22,7 +22,7 @@ pub struct Mapped {
 
 enum Map {
     File(Mmap),
-    #[cfg(feature = "npy")]
+    #[cfg(any(feature = "npy", feature = "safetensors", feature = "gguf"))]
     Memory(DeviceBuffer),
 }
 
@@ -36,7 +36,7 @@ impl AsRef<[u8]> for Map {
     fn as_ref(&self) -> &[u8] {
         match self {
             Map::File(map) => map,
-            #[cfg(feature = "npy")]
+            #[cfg(any(feature = "npy", feature = "safetensors", feature = "gguf"))]
             Map::Memory(buffer) => host::bytes(buffer),
         }
     }
@@ -65,6 +65,12 @@ impl Mapped {
     #[cfg(feature = "npy")]
     pub fn from_bytes(bytes: &[u8]) -> Result<Mapped> {
         host::upload(bytes).map(|buffer| Mapped::of(Map::Memory(buffer)))
+    }
+
+    /// A block of host memory, which is used as if it were a file.
+    #[cfg(any(feature = "safetensors", feature = "gguf"))]
+    pub fn of_block(block: DeviceBuffer) -> Mapped {
+        Mapped::of(Map::Memory(block))
     }
 
     fn of(map: Map) -> Mapped {
@@ -101,7 +107,7 @@ impl Mapped {
     ///
     /// # Errors
     /// Out of memory.
-    #[cfg(any(feature = "npy", feature = "gguf", feature = "torch"))]
+    #[cfg(any(feature = "npy", feature = "torch"))]
     pub fn strided(
         &self,
         start: usize,
@@ -122,7 +128,7 @@ impl Mapped {
     }
 
     /// The bytes of a view, in row-major order, as a tensor of a type that kiln does not compute with.
-    #[cfg(any(feature = "npy", feature = "gguf", feature = "torch"))]
+    #[cfg(any(feature = "npy", feature = "torch"))]
     pub fn raw_strided(
         &self,
         start: usize,
@@ -148,7 +154,7 @@ fn leaf(buffer: Arc<DeviceBuffer>, layout: Layout, shape: Shape, dtype: DType, s
 }
 
 /// The bytes of all elements of a view, in row-major order.
-#[cfg(any(feature = "npy", feature = "gguf", feature = "torch"))]
+#[cfg(any(feature = "npy", feature = "torch"))]
 fn gathered(file: &[u8], start: usize, size: usize, dims: &[usize], strides: &[usize]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut index = vec![0; dims.len()];

@@ -14,6 +14,8 @@
 //! and `Tensor::open_npy` (`npy`), `StateDict::open_gguf` (`gguf`), `StateDict::open_torch` (`torch`). A
 //! module takes it by [`ModuleExt::load_state_dict_with`](crate::nn::ModuleExt::load_state_dict_with).
 //!
+//! A file that lies elsewhere is read by ranges, asynchronously: [`RangeReader`].
+//!
 //! Curves of a training for TensorBoard are written by `tensorboard::SummaryWriter` (`tensorboard`).
 //!
 //! ```
@@ -60,9 +62,13 @@ mod magic;
 mod mapped;
 #[cfg(feature = "npy")]
 mod npy;
-#[cfg(any(feature = "npy", feature = "gguf", feature = "torch"))]
+#[cfg(any(feature = "npy", feature = "torch"))]
 mod placed;
+#[cfg(any(feature = "safetensors", feature = "gguf"))]
+mod range_reader;
 mod raw;
+#[cfg(any(feature = "safetensors", feature = "gguf"))]
+mod remote;
 #[cfg(feature = "safetensors")]
 mod shard_set;
 #[cfg(feature = "safetensors")]
@@ -78,10 +84,12 @@ mod zip;
 pub use hub::hub_file;
 pub use load::{Conversion, LoadOpts, LoadReport};
 pub(crate) use load::{Loaded, Pattern, Source, load};
+#[cfg(any(feature = "safetensors", feature = "gguf"))]
+pub use range_reader::RangeReader;
 pub use raw::RawTensor;
 #[cfg(feature = "safetensors")]
 pub(crate) use shard_set::{SEPARATOR, ShardSet};
 #[cfg(feature = "safetensors")]
-pub(crate) use shards::read;
+pub(crate) use shards::{Reading, fetch, read};
 pub(crate) use state_dict::ExpectedTensor;
 pub use state_dict::StateDict;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::base::file::{Durability, replace};
 use crate::base::{Error, Result, Span, StateProblem};
@@ -13,6 +13,8 @@ use crate::io::file;
 use crate::io::generation::{Generation, stem_of};
 use crate::io::index::ShardIndex;
 use crate::io::item::StateItem;
+use crate::io::range_reader::RangeReader;
+use crate::io::remote::Remote;
 use crate::io::state_dict::StateDict;
 
 /// How often an index is read again that changes while its files are read.
@@ -109,6 +111,36 @@ impl StateDict {
     }
 }
 
+impl StateDict {
+    /// [`StateDict::open`] of a file that is read by ranges, such as one by address: a future that has read all of
+    /// it. Indices of several files are not followed.
+    ///
+    /// # Errors
+    /// [`Error::State`] with the reader's name and everything that is wrong with the file.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::StateDict;
+    /// let header = br#"{"step":{"dtype":"I64","shape":[],"data_offsets":[0,8]}}"#;
+    /// let mut file = [&56u64.to_le_bytes()[..], header, &7u64.to_le_bytes()].concat();
+    /// let state = pollster::block_on(StateDict::open_async(&file[..]))?;
+    /// assert_eq!(state.get("step").unwrap().item::<i64>()?, 7);
+    ///
+    /// file.pop();
+    /// let error = pollster::block_on(StateDict::open_async(&file[..])).unwrap_err().to_string();
+    /// assert!(error.contains("bytes in memory: the header describes 8 bytes of data, and 7 are there"));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn open_async(reader: impl RangeReader) -> impl Future<Output = Result<StateDict>> {
+        let span = Span::caller();
+        async move {
+            let (path, Reading { state, problems, .. }) = fetch(reader, span).await?;
+            if problems.is_empty() { Ok(state) } else { Err(wrong(&path, problems, span)) }
+        }
+    }
+}
+
 /// Consecutive groups of at most `most` bytes.
 fn split<'a>(items: &[StateItem<'a>], most: usize) -> Vec<Vec<StateItem<'a>>> {
     let mut shards = vec![Vec::new()];
@@ -149,6 +181,19 @@ pub(crate) fn read(path: &Path, span: Span) -> Result<Reading> {
         reading = read_shards(path, &index, span);
     }
     Ok(reading)
+}
+
+/// Reads what can be read of a file by ranges; gives its name too.
+///
+/// # Errors
+/// What makes all names unknown, and those of the reader.
+pub(crate) async fn fetch(reader: impl RangeReader, span: Span) -> Result<(PathBuf, Reading)> {
+    let name = PathBuf::from(reader.name());
+    let unknown = |problem: Box<StateProblem>| wrong(&name, vec![*problem], span);
+    let mut remote = Remote::open(reader).await.map_err(unknown)?;
+    let content = file::fetch(&mut remote, span).await.map_err(unknown)?;
+    let reading = Reading { state: content.state, problems: content.problems, unread: BTreeSet::new() };
+    Ok((name, reading))
 }
 
 fn read_shards(path: &Path, index: &ShardIndex, span: Span) -> Reading {

@@ -1,6 +1,11 @@
 //! What holds the tensors of a module, and loading into it.
 
+#[cfg(feature = "safetensors")]
+use std::path::Path;
+
 use crate::base::{Device, Result, Span};
+#[cfg(feature = "safetensors")]
+use crate::io::Reading;
 use crate::io::{ExpectedTensor, LoadOpts, LoadReport, Loaded, Source, load};
 use crate::nn::module::{Found, Module, ModuleExt};
 use crate::nn::param::{Buffer, Param};
@@ -117,4 +122,21 @@ pub fn load_into<M: Module + ?Sized>(
         }
     }
     Ok(report)
+}
+
+/// The same with what was read of a file.
+///
+/// # Errors
+/// Those, and what is wrong with the file.
+#[cfg(feature = "safetensors")]
+pub fn load_reading<M: Module + ?Sized>(
+    module: &M,
+    path: &Path,
+    reading: Reading,
+    opts: &LoadOpts,
+    span: Span,
+) -> Result<LoadReport> {
+    let from = path.display().to_string();
+    let (state, unread) = (&reading.state, &reading.unread);
+    load_into(module, Source { state, from: &from, problems: reading.problems, unread }, opts, span)
 }

@@ -71,13 +71,53 @@ pub fn generate<F: FnMut(&Tensor) -> Tensor>(
 }
 
 impl<F: FnMut(&Tensor) -> Tensor> Tokens<F> {
-    fn pick(&mut self) -> Result<i64> {
+    /// [`Iterator::next`] as a future, pending while the device is at it ([`Tensor::item_async`]). What is
+    /// computed is stated by the call, so that [`no_grad`](crate::no_grad) around it is enough.
+    ///
+    /// # Errors
+    /// As the iterator's.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{GenerateOpts, Sampling, generate};
+    /// let step = |tokens: &Tensor| (tokens.i((0, -1)) + 1).one_hot(10).float();
+    /// let opts = GenerateOpts::default().sampling(Sampling::greedy()).max_tokens(1);
+    /// let mut tokens = generate(&[1, 2, 3], opts, (), step);
+    /// assert_eq!(pollster::block_on(tokens.next_async()).transpose()?, Some(4));
+    /// assert!(pollster::block_on(tokens.next_async()).is_none());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn next_async(&mut self) -> impl Future<Output = Option<Result<i64>>> {
+        let picked = self.pick().map(|picked| picked.item_async::<i64>());
+        async move { self.took(picked?.await) }
+    }
+
+    /// The next token, not computed yet; `None` at the end.
+    fn pick(&mut self) -> Option<Tensor> {
         let count = self.pending.len();
+        if self.left == 0 || count == 0 {
+            return None;
+        }
+        self.left -= 1;
         let tokens = Tensor::from_vec(std::mem::take(&mut self.pending), [1, count], self.place.device());
         let logits = (self.step)(&tokens);
         let seen = self.opts.sampling.repetition_penalty.and_then(|_| self.seen(&logits));
         let picked = self.opts.sampling.pick(&logits, seen.as_ref(), &mut self.generator);
-        picked.reshape(()).item::<i64>()
+        Some(picked.reshape(()))
+    }
+
+    /// What the stream gives for a token that was computed.
+    fn took(&mut self, picked: Result<i64>) -> Option<Result<i64>> {
+        if let Ok(picked) = picked {
+            if self.opts.stop.contains(&picked) {
+                return None;
+            }
+            self.pending.push(picked);
+            self.latest.push(picked);
+        }
+        Some(picked)
     }
 
     /// The latest tokens, always as many, so that no length needs a plan of its own.
@@ -96,20 +136,8 @@ impl<F: FnMut(&Tensor) -> Tensor> Iterator for Tokens<F> {
 
     #[track_caller]
     fn next(&mut self) -> Option<Result<i64>> {
-        if self.left == 0 || self.pending.is_empty() {
-            return None;
-        }
-        self.left -= 1;
-        let picked = match self.pick() {
-            Ok(picked) => picked,
-            Err(error) => return Some(Err(error)),
-        };
-        if self.opts.stop.contains(&picked) {
-            return None;
-        }
-        self.pending.push(picked);
-        self.latest.push(picked);
-        Some(Ok(picked))
+        let picked = self.pick()?.item::<i64>();
+        self.took(picked)
     }
 }
 

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use crate::base::{DType, Device, Error, OpError, Result, Span};
 use crate::io::{LoadOpts, LoadReport, Source, StateDict};
+#[cfg(feature = "safetensors")]
+use crate::nn::cells::load_reading;
 use crate::nn::cells::{TensorCell, cells, load_into};
 use crate::nn::linear::Linear;
 use crate::nn::param::{Buffer, Param, Training};
@@ -347,10 +349,37 @@ pub trait ModuleExt: Module {
     #[track_caller]
     fn load_with(&self, path: impl AsRef<Path>, opts: LoadOpts) -> Result<LoadReport> {
         let (path, span) = (path.as_ref(), Span::caller());
-        let reading = crate::io::read(path, span)?;
-        let from = path.display().to_string();
-        let (state, unread) = (&reading.state, &reading.unread);
-        load_into(self, Source { state, from: &from, problems: reading.problems, unread }, &opts, span)
+        load_reading(self, path, crate::io::read(path, span)?, &opts, span)
+    }
+
+    /// [`ModuleExt::load_with`] of a file that is read by ranges, such as one by address, as a future.
+    ///
+    /// # Errors
+    /// As [`ModuleExt::load_with`], and those of the reader, with its name.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::LoadOpts;
+    /// use kiln::nn::{Linear, ModuleExt};
+    /// let header = br#"{"weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}"#;
+    /// let file = [&61u64.to_le_bytes()[..], header, &0.5f32.to_le_bytes()].concat();
+    /// let net = Linear::without_bias(1, 1, ());
+    /// let report = pollster::block_on(net.load_async(&file[..], LoadOpts::default()))?;
+    /// assert_eq!((report.loaded.len(), net.weight.get().item::<f32>()?), (1, 0.5));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn load_async(
+        &self,
+        reader: impl crate::io::RangeReader,
+        opts: LoadOpts,
+    ) -> impl Future<Output = Result<LoadReport>> {
+        let span = Span::caller();
+        crate::plan::wait::within(crate::plan::context::current(), async move {
+            let (path, reading) = crate::io::fetch(reader, span).await?;
+            load_reading(self, &path, reading, &opts, span)
+        })
     }
 
     /// Fails unless everything is on one device, which it returns; the CPU

@@ -65,13 +65,18 @@ pub fn allocate_pinned(bytes: usize) -> Result<DeviceBuffer> {
 
 /// Fills a block of host memory that nothing else sees yet.
 pub fn fill(block: &mut DeviceBuffer, write: impl FnOnce(&mut [u8])) {
+    write(zeroed(block));
+}
+
+/// The bytes, set to zero, of a block of host memory that nothing else sees yet.
+pub fn zeroed(block: &mut DeviceBuffer) -> &mut [u8] {
     assert_eq!(block.device.kind, DeviceKind::Cpu, "only the CPU's blocks are in host memory");
     // SAFETY: the handle is the address of `bytes` bytes, which are this
     // buffer's alone; they are initialised first.
-    write(unsafe {
+    unsafe {
         std::ptr::write_bytes(block.handle as *mut u8, 0, block.bytes);
         std::slice::from_raw_parts_mut(block.handle as *mut u8, block.bytes)
-    });
+    }
 }
 
 /// Fills a block of host memory that nothing else sees yet with as many bytes.

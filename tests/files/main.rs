@@ -11,6 +11,8 @@ mod load;
 mod mutated;
 #[cfg(feature = "npy")]
 mod npy;
+#[cfg(all(feature = "gguf", feature = "npy", feature = "torch"))]
+mod ranges;
 mod raw;
 mod replaced;
 mod sharded;

@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Noting {
 static ALLOCATOR: Noting = Noting;
 
 /// Numbers without order (splitmix64, Steele et al. 2014).
-struct Numbers(u64);
+pub struct Numbers(pub u64);
 
 impl Numbers {
     fn next(&mut self, below: usize) -> usize {
@@ -48,7 +48,7 @@ impl Numbers {
     }
 
     /// Changes one to three things between two bytes; the length only if it may be another.
-    fn damage(&mut self, whole: &[u8], from: usize, to: usize, keeps_length: bool) -> Vec<u8> {
+    pub fn damage(&mut self, whole: &[u8], from: usize, to: usize, keeps_length: bool) -> Vec<u8> {
         const LARGE: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
         let mut file = whole.to_vec();
         for _ in 0..1 + self.next(3) {

@@ -34,9 +34,7 @@ impl Checkpoint {
     pub fn open(path: impl AsRef<Path>) -> Result<Checkpoint> {
         let path = path.as_ref();
         if path.extension().is_some_and(|extension| extension == "gguf") {
-            let gguf = Box::new(Gguf::open(path)?);
-            let config = Config::from_gguf(&path.display().to_string(), &gguf)?;
-            return Ok(Checkpoint { path: path.into(), config, weights: Weights::Gguf(gguf) });
+            return Checkpoint::from_gguf(path, Gguf::open(path)?);
         }
         let known = std::fs::metadata(path);
         known.map_err(|source| Error::File { path: path.into(), source })?;
@@ -49,6 +47,27 @@ impl Checkpoint {
         let config = Config::open(folder.join("config.json"))?;
         let state = StateDict::open(file)?;
         Ok(Checkpoint { path: folder.into(), config, weights: Weights::Plain(state) })
+    }
+
+    /// A file of llama.cpp that was read from elsewhere, by a name for errors.
+    ///
+    /// # Errors
+    /// Metadata of a model that is not known, or without what it needs.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::io::gguf::Gguf;
+    /// use kiln_models::Checkpoint;
+    /// let mut file = Gguf::new(); // or Gguf::open_async(..).await?
+    /// file.set("general.architecture", "llama".into());
+    /// let checkpoint = Checkpoint::from_gguf("model.gguf", file)?;
+    /// assert_eq!(checkpoint.config().text("model_type")?, "llama");
+    /// # Ok::<(), kiln_models::Error>(())
+    /// ```
+    pub fn from_gguf(name: impl AsRef<Path>, gguf: Gguf) -> Result<Checkpoint> {
+        let path = name.as_ref().to_path_buf();
+        let config = Config::from_gguf(&path.display().to_string(), &gguf)?;
+        Ok(Checkpoint { path, config, weights: Weights::Gguf(Box::new(gguf)) })
     }
 
     /// Its configuration.

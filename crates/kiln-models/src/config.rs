@@ -59,13 +59,13 @@ impl Config {
         let architecture =
             architecture.ok_or_else(|| config.wrong("general.architecture", "a name", "nothing"))?;
         let has = |tensor: &str| gguf.state().get(tensor).is_some() || gguf.state().raw(tensor).is_some();
-        let embeddings = gguf.state().raw("token_embd.weight").map(|raw| raw.shape()[0]);
-        let plain = || gguf.state().get("token_embd.weight").map(|tensor| tensor.shape()[0]);
+        let embeddings = gguf.state().raw("token_embd.weight").map(|raw| raw.shape().first().copied());
+        let plain = || gguf.state().get("token_embd.weight").map(|tensor| tensor.shape().first().copied());
         let values = &mut config.values;
         values.insert("model_type".into(), json!(architecture));
         values.insert("tie_word_embeddings".into(), json!(!has("output.weight")));
         values.insert("attention_bias".into(), json!(has("blk.0.attn_q.bias")));
-        values.insert("vocab_size".into(), json!(embeddings.or_else(plain)));
+        values.insert("vocab_size".into(), json!(embeddings.or_else(plain).flatten()));
         for (key, name) in GGUF_NAMES {
             let value = gguf.get(&format!("{architecture}.{key}")).and_then(number);
             values.extend(value.map(|value| (name.to_string(), value)));

@@ -1,20 +1,23 @@
 //! A GGUF file: its metadata and its tensors.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::file::{Durability, replace};
-use crate::base::{DType, Result, Span};
-use crate::io::door::{failed, read_file};
+use crate::base::{DType, Result, Shape, Span, StateProblem};
+use crate::io::door::{failed, problem, read_file, wrong, wrong_kind};
+use crate::io::format::{self, LONGEST};
 use crate::io::gguf::block::BlockFormat;
-use crate::io::gguf::header::{Header, TensorInfo};
+use crate::io::gguf::header::{Flaw, Header, TensorInfo};
 use crate::io::gguf::value::GgufValue;
 use crate::io::item::StateItem;
 use crate::io::magic;
 use crate::io::mapped::Mapped;
-use crate::io::placed::Placed;
+use crate::io::range_reader::RangeReader;
 use crate::io::raw::RawTensor;
+use crate::io::remote::Remote;
 use crate::io::state_dict::StateDict;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
@@ -23,6 +26,9 @@ use crate::tensor::quantized::{Quantization, QuantizedTensor};
 /// The numbers and names of formats of plain numbers; those of blocks are [`BlockFormat`]s.
 const PLAIN: [(u32, &str); 8] =
     [(0, "F32"), (1, "F16"), (24, "I8"), (25, "I16"), (26, "I32"), (27, "I64"), (28, "F64"), (30, "BF16")];
+
+/// Bytes that are read of a file before more of its header is.
+const FIRST: usize = 64 << 10;
 
 /// A GGUF file: metadata by name, and tensors.
 #[derive(Clone, Debug, Default)]
@@ -46,17 +52,40 @@ impl Gguf {
     pub fn open(path: impl AsRef<Path>) -> Result<Gguf> {
         let (path, span) = (path.as_ref(), Span::caller());
         read_file(path, magic::GGUF, span, |map| {
-            let header = Header::read(map.bytes())?;
+            let header = Header::read(map.bytes()).map_err(|flaw| flaw.to_string())?;
             let mut state = StateDict::new();
-            for (number, info) in header.tensors.iter().enumerate() {
-                let next = following(&header.tensors, number);
-                add(&mut state, map, &header, info, next, span)
-                    .map_err(|error| format!("{}: {error}", info.name))?;
+            for (info, place) in places(&header, map.bytes().len())? {
+                add(&mut state, map, info, place, span)?;
             }
-            let text = header.metadata.iter().map(|(key, value)| (key.clone(), value.to_string()));
-            state.metadata_mut().extend(text);
-            Ok(Gguf { metadata: header.metadata, state })
+            Ok(Gguf::of(header, state))
         })
+    }
+
+    /// [`Gguf::open`] of a file that is read by ranges, such as one by address: a future that has read all of
+    /// it, each tensor into memory of its own.
+    ///
+    /// # Errors
+    /// [`Error::State`](crate::Error::State) with the reader's name and what is wrong with the file.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::io::gguf::Gguf;
+    /// let file = [&b"GGUF"[..], &3u32.to_le_bytes(), &[0; 16], &[0; 4]].concat(); // without anything
+    /// let opened = pollster::block_on(Gguf::open_async(&file[..]))?;
+    /// assert!(opened.state().is_empty());
+    /// assert!(pollster::block_on(Gguf::open_async(&file[..20])).is_err());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn open_async(reader: impl RangeReader) -> impl Future<Output = Result<Gguf>> {
+        let (name, span) = (PathBuf::from(reader.name()), Span::caller());
+        async move { fetch(reader, span).await.map_err(|problem| wrong(&name, vec![*problem], span)) }
+    }
+
+    fn of(header: Header, mut state: StateDict) -> Gguf {
+        let text = header.metadata.iter().map(|(key, value)| (key.clone(), value.to_string()));
+        state.metadata_mut().extend(text);
+        Gguf { metadata: header.metadata, state }
     }
 
     /// Names and values of the metadata, in the order of the file.
@@ -175,43 +204,96 @@ fn id_of(dtype: &str) -> Option<u32> {
     plain.or_else(|| BlockFormat::of(dtype).map(BlockFormat::id))
 }
 
-/// Where the data of the tensor after a tensor begin; `None` for the last one.
-fn following(tensors: &[TensorInfo], number: usize) -> Option<usize> {
-    tensors.get(number + 1).map(|next| next.offset).filter(|&next| next >= tensors[number].offset)
+/// Reads a file by ranges.
+///
+/// # Errors
+/// What is wrong with it, and those of the reader.
+async fn fetch(reader: impl RangeReader, span: Span) -> Result<Gguf, Box<StateProblem>> {
+    let mut file = Remote::open(reader).await?;
+    let name = file.name().to_path_buf();
+    let wrong = |error: String| Box::new(problem(&name, error));
+    let (mut head, mut end) = (Vec::new(), FIRST);
+    let header = loop {
+        file.extend(&mut head, end).await.map_err(wrong)?;
+        match Header::read(&head) {
+            Ok(header) => break header,
+            Err(Flaw::Short) if head.len() < file.size().min(LONGEST) => end *= 4,
+            Err(flaw) => {
+                let other = wrong_kind(&name, magic::GGUF, &head).map(Box::new);
+                return Err(other.unwrap_or_else(|| wrong(flaw.to_string())));
+            }
+        }
+    };
+    drop(head);
+    let mut state = StateDict::new();
+    let mut tensors = places(&header, file.size()).map_err(wrong)?;
+    tensors.sort_by_key(|(_, place)| place.bytes.start);
+    for (info, Place { dtype, bytes }) in tensors {
+        let part = file.part(bytes).await.map_err(wrong)?;
+        let place = Place { dtype, bytes: 0..part.bytes().len() };
+        add(&mut state, &part, info, place, span).map_err(wrong)?;
+    }
+    Ok(Gguf::of(header, state))
 }
 
-/// Adds a tensor of a file. Of a format that is not known, its data are all before `next`.
+/// A tensor's type, and its bytes in a file.
+struct Place {
+    dtype: String,
+    bytes: Range<usize>,
+}
+
+/// The tensors of a file of `size` bytes.
+///
+/// # Errors
+/// One that is not in it.
+fn places(header: &Header, size: usize) -> Result<Vec<(&TensorInfo, Place)>, String> {
+    let place = |(number, info): (usize, &'_ TensorInfo)| {
+        let next = header.tensors.get(number + 1).map(|next| next.offset);
+        let next = next.filter(|&next| next >= info.offset);
+        place(header, info, next, size).map_err(|error| format!("{}: {error}", info.name))
+    };
+    let places: Result<Vec<Place>, String> = header.tensors.iter().enumerate().map(place).collect();
+    Ok(header.tensors.iter().zip(places?).collect())
+}
+
+/// Where a tensor is in a file of `size` bytes. Of a format that is not known, its data are all before `next`.
+fn place(header: &Header, info: &TensorInfo, next: Option<usize>, size: usize) -> Result<Place, String> {
+    let start = header.data.checked_add(info.offset).ok_or("it begins behind every byte")?;
+    let plain = PLAIN.iter().find(|(id, _)| *id == info.format).map(|&(_, name)| name);
+    let (dtype, end) = match (plain, BlockFormat::of_id(info.format)) {
+        (Some(dtype), _) => (dtype.to_string(), start.checked_add(plain_bytes(dtype, info)?)),
+        (None, Some(format)) => (format.name().to_string(), start.checked_add(block_bytes(format, info)?)),
+        (None, None) => {
+            (format!("GGML_{}", info.format), next.map_or(Some(size), |next| next.checked_add(header.data)))
+        }
+    };
+    let there = end.filter(|&end| start <= end && end <= size);
+    let end = there.ok_or_else(|| format!("its data end behind the file of {size} bytes"))?;
+    format::check(&dtype, &info.dims, end - start)?;
+    Ok(Place { dtype, bytes: start..end })
+}
+
+/// Adds a tensor whose bytes are at a place of those mapped.
 fn add(
     state: &mut StateDict,
     map: &Mapped,
-    header: &Header,
     info: &TensorInfo,
-    next: Option<usize>,
+    Place { dtype, bytes }: Place,
     span: Span,
 ) -> Result<(), String> {
-    let start = header.data.checked_add(info.offset).ok_or("it begins behind every byte")?;
-    if let Some(&(_, dtype)) = PLAIN.iter().find(|(id, _)| *id == info.format) {
-        let placed = Placed {
-            name: &info.name,
-            dtype,
-            dims: &info.dims,
-            strides: None,
-            start,
-            end: map.bytes().len(),
-        };
-        return placed.insert(state, map, span);
-    }
-    let (dtype, end) = match BlockFormat::of_id(info.format) {
-        Some(format) => (format.name().to_string(), start.checked_add(block_bytes(format, info)?)),
-        None => (
-            format!("GGML_{}", info.format),
-            next.map_or(Some(map.bytes().len()), |n| n.checked_add(header.data)),
-        ),
+    let added = match format::dtype_of(&dtype) {
+        Some(dtype) => map
+            .tensor(bytes.start, dtype, &info.dims, span)
+            .and_then(|tensor| state.insert(&info.name, &tensor)),
+        None => state.insert_raw(&info.name, &map.raw(bytes.start, bytes.end, &dtype, &info.dims)),
     };
-    let there = end.filter(|&end| start <= end && end <= map.bytes().len());
-    let end = there.ok_or_else(|| format!("its data end behind the file of {} bytes", map.bytes().len()))?;
-    crate::io::format::check(&dtype, &info.dims, end - start)?;
-    state.insert_raw(&info.name, &map.raw(start, end, &dtype, &info.dims)).map_err(|error| error.to_string())
+    added.map_err(|error| format!("{}: {error}", info.name))
+}
+
+fn plain_bytes(dtype: &str, info: &TensorInfo) -> Result<usize, String> {
+    // Only then do extents have a product.
+    format::check_size(dtype, &info.dims)?;
+    Ok(Shape::new(&info.dims).numel() * format::size_of(dtype).unwrap_or_default())
 }
 
 fn block_bytes(format: BlockFormat, info: &TensorInfo) -> Result<usize, String> {

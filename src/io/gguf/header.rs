@@ -38,16 +38,35 @@ struct Bytes<'a> {
     left: &'a [u8],
 }
 
-type Read<T> = Result<T, String>;
+/// What is wrong with a header.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Flaw {
+    #[error("the header is cut short")]
+    Short,
+    #[error("{0}")]
+    Wrong(String),
+}
+
+impl Flaw {
+    /// The same, of a part with a name.
+    fn of(self, name: &str) -> Flaw {
+        match self {
+            Flaw::Short => Flaw::Short,
+            Flaw::Wrong(text) => Flaw::Wrong(format!("{name}: {text}")),
+        }
+    }
+}
+
+type Read<T> = Result<T, Flaw>;
 
 impl<'a> Bytes<'a> {
     fn take(&mut self, count: usize) -> Read<&'a [u8]> {
-        let (taken, left) = self.left.split_at_checked(count).ok_or("the header is cut short")?;
+        let (taken, left) = self.left.split_at_checked(count).ok_or(Flaw::Short)?;
         self.left = left;
         Ok(taken)
     }
     fn number<const N: usize>(&mut self) -> Read<[u8; N]> {
-        let (number, left) = self.left.split_first_chunk().ok_or("the header is cut short")?;
+        let (number, left) = self.left.split_first_chunk().ok_or(Flaw::Short)?;
         self.left = left;
         Ok(*number)
     }
@@ -59,7 +78,7 @@ impl<'a> Bytes<'a> {
     }
     fn size(&mut self) -> Read<usize> {
         let size = self.u64()?;
-        usize::try_from(size).map_err(|_| format!("{size} is larger than any size"))
+        usize::try_from(size).map_err(|_| Flaw::Wrong(format!("{size} is larger than any size")))
     }
     fn text(&mut self) -> Read<String> {
         let length = self.size()?;
@@ -82,7 +101,7 @@ impl<'a> Bytes<'a> {
             10 => GgufValue::U64(self.u64()?),
             11 => GgufValue::I64(i64::from_le_bytes(self.number()?)),
             12 => GgufValue::F64(f64::from_le_bytes(self.number()?)),
-            _ => return Err(format!("expected a type of value from 0 to 12, found {id}")),
+            _ => return Err(Flaw::Wrong(format!("expected a type of value from 0 to 12, found {id}"))),
         })
     }
 
@@ -102,29 +121,30 @@ impl<'a> Bytes<'a> {
 }
 
 impl Header {
-    /// The header of a file.
+    /// The header of a file, by its first bytes.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn read(file: &[u8]) -> Result<Header, String> {
-        let mut bytes = Bytes { left: file.strip_prefix(b"GGUF").ok_or("it does not begin with GGUF")? };
+    /// What is wrong with it; that there are too few bytes.
+    pub fn read(file: &[u8]) -> Result<Header, Flaw> {
+        let other = || Flaw::Wrong("it does not begin with GGUF".into());
+        let mut bytes = Bytes { left: file.strip_prefix(b"GGUF").ok_or_else(other)? };
         match bytes.u32()? {
             2 | VERSION => {}
-            version if version.swap_bytes() <= VERSION => return Err("it is big-endian".into()),
-            version => return Err(format!("expected version 2 or 3, found {version}")),
+            version if version.swap_bytes() <= VERSION => return Err(Flaw::Wrong("it is big-endian".into())),
+            version => return Err(Flaw::Wrong(format!("expected version 2 or 3, found {version}"))),
         }
         let (tensors, entries) = (bytes.size()?, bytes.size()?);
         let mut header = Header::default();
         for _ in 0..entries {
             let (key, id) = (bytes.text()?, bytes.u32()?);
-            let value = bytes.value(id, 0).map_err(|error| format!("{key}: {error}"))?;
+            let value = bytes.value(id, 0).map_err(|error| error.of(&key))?;
             header.metadata.push((key, value));
         }
         for _ in 0..tensors {
             header.tensors.push(bytes.tensor()?);
         }
         let end = file.len() - bytes.left.len();
-        header.data = end.next_multiple_of(header.alignment()?);
+        header.data = end.next_multiple_of(header.alignment().map_err(Flaw::Wrong)?);
         Ok(header)
     }
 

@@ -34,12 +34,20 @@ impl LanguageModel {
     /// Those of [`Checkpoint::open`] and [`Llama::load`]; no tokenizer, or one that is not known.
     #[track_caller]
     pub fn open(path: impl AsRef<Path>, opts: LoadModelOpts) -> Result<LanguageModel> {
-        let checkpoint = Checkpoint::open(path)?;
+        LanguageModel::load(&Checkpoint::open(path)?, opts)
+    }
+
+    /// The model of a [`Checkpoint`], with its tokenizer.
+    ///
+    /// # Errors
+    /// Those of [`Llama::load`]; no tokenizer, or one that is not known.
+    #[track_caller]
+    pub fn load(checkpoint: &Checkpoint, opts: LoadModelOpts) -> Result<LanguageModel> {
         let parts = match checkpoint.gguf() {
             Some(gguf) => TextParts::of_gguf(gguf)?,
             None => TextParts::of_folder(checkpoint.path(), checkpoint.config())?,
         };
-        let model = Llama::load(&checkpoint, opts)?;
+        let model = Llama::load(checkpoint, opts)?;
         let TextParts { tokenizer, template, first, last, mut stop } = parts;
         let name = |token: Option<i64>| token.and_then(|token| tokenizer.text_of(token));
         let template = template.map(|text| ChatTemplate::new(&text, name(first), name(last))).transpose()?;

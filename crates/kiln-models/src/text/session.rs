@@ -170,18 +170,48 @@ impl TextStream<'_> {
         self.prompt
     }
 
-    /// The text of the next token, which may be empty; `None` at the end.
-    fn piece(&mut self) -> Option<Result<String>> {
-        let _no_graph = kiln::no_grad();
-        let token = match self.tokens.next() {
-            Some(Ok(token)) => token,
-            Some(Err(error)) => return Some(Err(error.into())),
-            None => return None,
+    /// [`Iterator::next`] as a future, pending while the device is at it, as a page of a browser needs it.
+    ///
+    /// # Errors
+    /// As the iterator's.
+    pub async fn next_async(&mut self) -> Option<Result<String>> {
+        while !self.done {
+            let next = {
+                let _no_graph = kiln::no_grad();
+                self.tokens.next_async()
+            };
+            let token = next.await;
+            if let Some(shown) = self.took(token) {
+                return Some(shown);
+            }
+        }
+        None
+    }
+
+    /// What is shown after a token, or at the end of them, if something is.
+    fn took(&mut self, token: Option<kiln::Result<i64>>) -> Option<Result<String>> {
+        let Some(token) = token else {
+            self.done = true;
+            let rest = self.stop.finish();
+            return (!rest.is_empty()).then_some(Ok(rest));
         };
-        self.seen.append(&mut self.unseen);
-        self.unseen.push(token);
-        self.count += 1;
-        Some(self.decoder.push(token))
+        let text = token.map_err(Error::from).and_then(|token| {
+            self.seen.append(&mut self.unseen);
+            self.unseen.push(token);
+            self.count += 1;
+            self.decoder.push(token)
+        });
+        match text {
+            Ok(text) => {
+                let (shown, stopped) = self.stop.push(&text);
+                self.done = stopped;
+                (!shown.is_empty()).then_some(Ok(shown))
+            }
+            Err(error) => {
+                self.done = true;
+                Some(Err(error))
+            }
+        }
     }
 }
 
@@ -189,24 +219,11 @@ impl Iterator for TextStream<'_> {
     type Item = Result<String>;
 
     fn next(&mut self) -> Option<Result<String>> {
+        let _no_graph = kiln::no_grad();
         while !self.done {
-            match self.piece() {
-                Some(Ok(text)) => {
-                    let (shown, stopped) = self.stop.push(&text);
-                    self.done = stopped;
-                    if !shown.is_empty() {
-                        return Some(Ok(shown));
-                    }
-                }
-                Some(Err(error)) => {
-                    self.done = true;
-                    return Some(Err(error));
-                }
-                None => {
-                    self.done = true;
-                    let rest = self.stop.finish();
-                    return (!rest.is_empty()).then_some(Ok(rest));
-                }
+            let token = self.tokens.next();
+            if let Some(shown) = self.took(token) {
+                return Some(shown);
             }
         }
         None
