@@ -1,8 +1,11 @@
-//! kiln in a page of Chromium: the CPU device and WebGPU replay a part of the corpus and train a network.
+//! kiln in a page of Chromium: the CPU device and WebGPU replay a part of the corpus, run random programs, load
+//! weights by address, train a network and talk with a language model.
 //!
 //! `KILN_WEB` names the folder that `bash examples/web/build.sh --tests FOLDER` has made. Without it this is
 //! skipped. `KILN_WEB_EVERY=1` replays every recorded call, not each fifteenth.
 
+#[path = "web/alphabet.rs"]
+mod alphabet;
 #[path = "pages/browser.rs"]
 #[allow(dead_code)] // pages are clicked at elsewhere
 mod browser;
@@ -28,10 +31,12 @@ impl Page {
         let own = |path: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
         let folders = [
             ("page/pkg/", built.join("pkg")),
+            ("page/chat/", built.join("pkg")),
             ("page/data/", own("examples/data")),
             ("page/", own("examples/web")),
             ("pkg/", built.join("pkg")),
             ("corpus/", own("tests/corpus")),
+            ("files/", own("tests/files/recorded")),
             ("data/", own("examples/data")),
             ("", own("tests/web")),
         ];
@@ -50,6 +55,13 @@ impl Page {
 
     /// What a test of the page gives.
     fn run(&self, arguments: &Value) -> Value {
+        let result = self.result(arguments);
+        assert!(result["failed"].is_null(), "{arguments}: {}\n{}", result["failed"], self.0.log());
+        result["found"].clone()
+    }
+
+    /// What a test of the page gives, or its error.
+    fn result(&self, arguments: &Value) -> Value {
         let arguments: Vec<String> =
             arguments.as_array().expect("a list").iter().map(Value::to_string).collect();
         self.0.run(&format!("start({})", arguments.join(", ")));
@@ -57,8 +69,7 @@ impl Page {
         loop {
             let result = self.0.run("return window.result ?? null");
             if !result.is_null() {
-                assert!(result["error"].is_null(), "{arguments:?}: {}\n{}", result["error"], self.0.log());
-                return result["found"].clone();
+                return result;
             }
             assert!(started.elapsed() < Duration::from_secs(300), "{arguments:?}: {}", self.0.log());
             std::thread::sleep(Duration::from_millis(50));
@@ -71,7 +82,7 @@ fn until(browser: &Browser, condition: &str) {
     let started = Instant::now();
     while browser.run(&format!("return Boolean({condition})")) != true {
         let state = || browser.text("return document.body.innerText");
-        assert!(started.elapsed() < Duration::from_secs(120), "{condition}: {}\n{}", state(), browser.log());
+        assert!(started.elapsed() < Duration::from_secs(60), "{condition}: {}\n{}", state(), browser.log());
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -140,6 +151,8 @@ fn kiln_computes_in_a_page() {
         trains(&page, device);
         let facts = page.run(&json!(["facts", device]));
         println!("{}", facts.as_str().unwrap_or_default());
+        let differences = page.run(&json!(["programs", device, 20]));
+        assert_eq!(differences, json!([]), "{device}");
         let shares = corpus(&page, device);
         assert!(shares.iter().all(|&share| share >= required), "{device}: {shares:?}");
     }
@@ -147,6 +160,81 @@ fn kiln_computes_in_a_page() {
     assert!(!log.contains("panicked"), "{log}");
     let blocked = page.run(&json!(["blocking", "wgpu:0"]));
     assert!(blocked.as_str().is_some_and(|error| error.contains("await item_async")), "{blocked}");
+}
+
+/// The sums of the numbers of each tensor of a file.
+fn sums(name: &str) -> Vec<(String, f32)> {
+    let path = Path::new("tests/files/recorded").join(name);
+    let state = match name.ends_with(".gguf") {
+        true => kiln::StateDict::open_gguf(path),
+        false => kiln::StateDict::open(path),
+    };
+    let state = state.expect("a file");
+    let sum = |tensor: &kiln::tensor::Tensor| tensor.to_dtype(kiln::DType::F32).sum(..).item::<f32>();
+    state.iter().map(|(name, tensor)| (name.into(), sum(tensor).expect("a number"))).collect()
+}
+
+#[test]
+fn weights_load_by_address_with_ranges_and_without() {
+    let Some(page) = Page::open("test.html", &[]) else { return };
+    for name in ["blocks.safetensors", "small.gguf"] {
+        let expected = sums(name);
+        for (folder, device) in [("", "cpu"), ("whole/", "cpu"), ("", "wgpu:0")] {
+            let found = page.run(&json!(["sums", device, format!("{folder}files/{name}")]));
+            let found: Vec<&str> =
+                found.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+            assert_eq!(found.len(), expected.len(), "{folder}{name}");
+            for (line, (name, sum)) in found.iter().zip(&expected) {
+                let (told, number) = line.split_once(' ').expect("a name and a number");
+                let error = (number.parse::<f32>().expect("a number") - sum).abs();
+                assert!(told == name && error <= 1e-4 * sum.abs().max(1.0), "{line} is not {name} {sum}");
+            }
+        }
+        for (address, expected) in
+            [(format!("cut/files/{name}"), ""), (format!("files/no-{name}"), "404 Not Found")]
+        {
+            let error = page.result(&json!(["sums", "cpu", address]))["failed"].to_string();
+            assert!(error.contains(&address) && error.contains(expected), "{error}");
+        }
+        let error = page.result(&json!(["sums", "cpu", "http://127.0.0.1:1/a"]))["failed"].to_string();
+        assert!(error.contains("http://127.0.0.1:1/a"), "{error}");
+    }
+    let log = page.0.log().to_string();
+    assert!(!log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn a_language_model_that_is_chosen_answers_on_both_devices() {
+    let Some(Page(browser)) = Page::open("page/index.html", &[]) else { return };
+    let file = std::env::temp_dir().join(format!("kiln-alphabet-{}.gguf", std::process::id()));
+    alphabet::save(&file);
+    browser.write("#chat-file", &file.display().to_string());
+    for device in ["wgpu:0", "cpu"] {
+        let choose = format!("device.value = '{device}'; device.dispatchEvent(new Event('change'))");
+        if device == "cpu" {
+            browser.run(&format!("const device = document.querySelector('#chat-device'); {choose}"));
+        }
+        until(
+            &browser,
+            &format!("document.querySelector('#chat-state').textContent.includes('on {device}')"),
+        );
+        until(&browser, "!document.querySelector('#chat-send').disabled");
+        browser.write("#chat-prompt", "abc\n");
+        until(&browser, "document.querySelector('#chat-state').textContent === 'Done.'");
+        let said = browser.text("return document.querySelector('#chat-said').lastChild.textContent");
+        assert_eq!(said, "defghijklmnopqrstuvwxyz", "{device}");
+        let rate = browser.number("return parseFloat(document.querySelector('#chat-rate').textContent)");
+        assert!(rate > 0.0, "{device}: {rate} tokens a second");
+    }
+    let other = file.with_extension("txt");
+    std::fs::write(&other, "no model").expect("a file");
+    browser.write("#chat-file", &other.display().to_string());
+    until(&browser, "document.querySelector('#chat-state').className === 'wrong'");
+    let told = browser.text("return document.querySelector('#chat-state').textContent");
+    assert!(told.contains("kiln-alphabet") && told.contains("GGUF"), "{told}");
+    [file, other].iter().for_each(|file| std::fs::remove_file(file).expect("a file"));
+    let log = browser.log().to_string();
+    assert!(!log.contains("SEVERE"), "{log}");
 }
 
 #[test]

@@ -4,17 +4,16 @@ use kiln::Device;
 use kiln::plan::context::{Context, with_context};
 use kiln::tensor::Tensor;
 use kiln::unstable::ir::DeviceBuffer;
-use kiln::unstable::ir::oracle::{Bounded, Data, Value};
+use kiln::unstable::ir::oracle::Value;
 use kiln::unstable::runtime::host;
 use kiln::{Budget, Error, with_budget};
 use proptest::prelude::*;
 
+use super::agreement::{Checked, compare, failed};
 use super::census::Census;
 use super::device;
 use super::random_graph::{Built, Program, Variant};
-use super::random_leaf::{Mode, Sharing};
-
-type Checked<T = ()> = Result<T, TestCaseError>;
+use super::random_leaf::Sharing;
 
 /// Runs a program on `device` cold, warm on new data, and warm with other
 /// constants, sizes, offsets, aliases and donation; compares every result
@@ -88,10 +87,6 @@ impl InContext for TestCaseError {
     }
 }
 
-fn failed(error: kiln::Error) -> TestCaseError {
-    TestCaseError::fail(error.to_string())
-}
-
 fn run(tensors: &[Tensor]) -> Checked {
     kiln::realize(&tensors.iter().collect::<Vec<_>>()).map_err(failed)
 }
@@ -112,62 +107,6 @@ fn contents(buffer: Option<std::sync::Arc<DeviceBuffer>>) -> Option<Vec<u8>> {
 fn overwritten(built: &Built, before: &[Option<Vec<u8>>]) -> u64 {
     let after = built.memory.iter().map(|memory| contents(memory.upgrade()));
     after.zip(before).filter(|(after, before)| after.is_some() && after != *before).count() as u64
-}
-
-fn compare(mode: Mode, expected: &[Tensor], found: &[Value], census: &mut Census) -> Checked {
-    let expected: Vec<&Tensor> = expected.iter().collect();
-    match mode {
-        Mode::Exact => {
-            let expected = Tensor::oracle(&expected).map_err(failed)?;
-            expected.iter().zip(found).enumerate().try_for_each(|(i, pair)| same_bits(i, pair.0, pair.1))?;
-        }
-        Mode::Smooth => {
-            let expected = Tensor::oracle_bounded(&expected).map_err(failed)?;
-            for (i, (expected, found)) in expected.iter().zip(found).enumerate() {
-                within_bounds(i, expected, found)?;
-                tightness(expected, census);
-            }
-        }
-    }
-    found.iter().for_each(|value| census.result(value));
-    Ok(())
-}
-
-/// Values as bits, every NaN the same.
-fn bits(value: &Value) -> Vec<u64> {
-    match &value.data {
-        Data::Int(data) => data.iter().map(|&x| x as u64).collect(),
-        // Exact arithmetic may lose the sign of a zero in another order.
-        Data::Float(data) => {
-            data.iter().map(|&x| if x.is_nan() { u64::MAX } else { (x + 0.0).to_bits() }).collect()
-        }
-    }
-}
-
-fn same_bits(number: usize, expected: &Value, found: &Value) -> Checked {
-    prop_assert_eq!(&expected.ty, &found.ty);
-    prop_assert_eq!(bits(expected), bits(found), "result {}", number);
-    Ok(())
-}
-
-fn within_bounds(number: usize, expected: &Bounded, found: &Value) -> Checked {
-    prop_assert_eq!(&expected.value.ty, &found.ty);
-    if let Some(at) = expected.disagreement(found, 1.0) {
-        let (want, got) = (expected.value.to_f64()[at], found.to_f64()[at]);
-        let message =
-            format!("result {number}, element {at}: {got} is not {want} to {:e}", expected.error[at]);
-        return Err(TestCaseError::fail(message));
-    }
-    Ok(())
-}
-
-/// Counts how much the bounds say.
-fn tightness(expected: &Bounded, census: &mut Census) {
-    for (x, &error) in expected.value.to_f64().iter().zip(&expected.error) {
-        census.note("elements");
-        census.add("elements known to 1 %", u64::from(error <= 0.01 * x.abs()));
-        census.add("elements unknown", u64::from(error == f64::INFINITY));
-    }
 }
 
 /// One program in a context of its own. One that needs a type which the device

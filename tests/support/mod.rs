@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod adapter;
+pub mod agreement;
 pub mod broken;
 pub mod census;
 pub mod comparison;

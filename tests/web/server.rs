@@ -5,6 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
 /// Folders by the first part of the addresses below them; serves until the program ends.
+///
+/// It answers requests for what follows a byte. Below `whole/` it gives whole files all the same, and below `cut/`
+/// it hangs up in their middle.
 pub struct Server {
     pub port: u16,
 }
@@ -28,19 +31,32 @@ impl Server {
 fn answer(mut stream: TcpStream, folders: &[(&str, PathBuf)]) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     let request = lines.next().transpose()?.unwrap_or_default();
+    let mut start = None;
     for line in lines {
-        if line?.is_empty() {
+        let line = line?.to_lowercase();
+        if line.is_empty() {
             break;
         }
+        let range = line.strip_prefix("range: bytes=").and_then(|range| range.strip_suffix('-'));
+        start = start.or_else(|| range?.parse::<usize>().ok());
     }
     let path = request.split(' ').nth(1).unwrap_or("/");
     let path = path.split('?').next().unwrap_or(path).trim_start_matches('/');
+    let (whole, cut) = (path.strip_prefix("whole/"), path.strip_prefix("cut/"));
+    let path = whole.or(cut).unwrap_or(path);
     let file = folders.iter().find_map(|(name, folder)| Some(folder.join(path.strip_prefix(name)?)));
     match file.filter(|_| !path.contains("..")).and_then(|file| Some((std::fs::read(&file).ok()?, file))) {
         Some((bytes, file)) => {
-            write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: {}\r\n", kind(&file))?;
-            write!(stream, "Content-Length: {}\r\nConnection: close\r\n\r\n", bytes.len())?;
-            stream.write_all(&bytes)
+            let start = start.filter(|&start| start <= bytes.len() && whole.is_none());
+            let (status, rest) =
+                start.map_or(("200 OK", &bytes[..]), |start| ("206 Partial Content", &bytes[start..]));
+            write!(stream, "HTTP/1.1 {status}\r\nContent-Type: {}\r\n", kind(&file))?;
+            if let Some(start) = start {
+                let (last, size) = (bytes.len().saturating_sub(1), bytes.len());
+                write!(stream, "Content-Range: bytes {start}-{last}/{size}\r\n")?;
+            }
+            write!(stream, "Content-Length: {}\r\nConnection: close\r\n\r\n", rest.len())?;
+            stream.write_all(&rest[..if cut.is_some() { rest.len() / 2 } else { rest.len() }])
         }
         None => write!(stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
     }

@@ -1,7 +1,13 @@
 //! kiln in a page of a browser: what the page's script calls.
 
+#[cfg(feature = "chat")]
+mod chat;
 #[cfg(feature = "corpus")]
 mod corpus;
+#[cfg(feature = "corpus")]
+mod random;
+#[cfg(feature = "chat")]
+mod sources;
 mod training;
 
 use kiln::prelude::*;
@@ -56,6 +62,28 @@ pub fn facts(device: String) -> Result<String> {
     ];
     let told = facts.iter().filter(|(_, fact)| !fact.is_empty());
     Ok(told.map(|(name, fact)| format!("{name}\t{fact}\n")).collect())
+}
+
+/// What a file by address holds: of each tensor that has numbers its name, a space and their sum on a device that
+/// is open.
+///
+/// # Errors
+/// The file's, with its address.
+#[cfg(all(feature = "chat", feature = "corpus"))]
+#[wasm_bindgen]
+pub async fn sums(address: String, device: String) -> Result<Vec<String>> {
+    let device: Device = device.parse()?;
+    let file = sources::Address::new(address.clone());
+    let state = match address.ends_with(".gguf") {
+        true => kiln::io::gguf::Gguf::open_async(file).await?.into_state(),
+        false => kiln::StateDict::open_async(file).await?,
+    };
+    let mut sums = Vec::new();
+    for (name, tensor) in state.iter() {
+        let sum = tensor.to(device).to_dtype(DType::F32).sum(..).item_async::<f32>().await?;
+        sums.push(format!("{name} {sum}"));
+    }
+    Ok(sums)
 }
 
 /// What a call that waits for a device says in a page.
