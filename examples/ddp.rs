@@ -1,15 +1,17 @@
 //! Data parallelism: several ranks train one model, each on its part of every batch.
 //!
-//! As threads of one process, or as processes that torchrun or an MPI launcher (feature `mpi`) starts:
+//! As threads of one process, or as processes that torchrun or an MPI launcher (feature `mpi`) starts; with a GPU
+//! each, by NCCL (feature `nccl`):
 //!
 //! ```text
 //! cargo run --release --example ddp -- --threads 4
 //! torchrun --no-python --nproc-per-node 4 target/release/examples/ddp
 //! cargo build --release --example ddp --features mpi && mpirun -n 4 target/release/examples/ddp
+//! cargo run --release --example ddp --features nccl -- --threads 2 --nccl
 //! ```
 
 use clap::Parser;
-use kiln::dist::{self, Backend, Ddp, Group, Reduce};
+use kiln::dist::{self, Backend, Ddp, Group, Reduce, SpawnOpts};
 use kiln::nn::{Layer, Linear, ModuleExt, Relu, Sequential};
 use kiln::optim::{Adam, AdamOpts, Optimizer};
 use kiln::prelude::*;
@@ -19,6 +21,9 @@ struct Args {
     /// Ranks as threads of this process; 0 for the processes of a launcher
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// A CUDA device for each rank, and data from device to device
+    #[arg(long)]
+    nccl: bool,
     /// Steps to train
     #[arg(long, default_value_t = 100)]
     steps: u64,
@@ -32,10 +37,25 @@ const FEATURES: usize = 16;
 fn main() -> kiln::Result<()> {
     let args = Args::parse();
     if args.threads > 0 {
-        return dist::spawn(args.threads, |group| train(&group, &args)).map(drop);
+        let opts = SpawnOpts::default().nccl(args.nccl);
+        return dist::spawn_with(args.threads, opts, |group| run(&group, group.rank(), &args)).map(drop);
     }
-    let is_tcp = std::env::var_os("MASTER_ADDR").is_some();
-    train(&dist::init(if is_tcp { Backend::Tcp } else { Backend::Mpi })?, &args)
+    let backend = match (args.nccl, std::env::var_os("MASTER_ADDR")) {
+        (true, _) => Backend::Nccl,
+        (false, Some(_)) => Backend::Tcp,
+        (false, None) => Backend::Mpi,
+    };
+    let group = dist::init(backend)?;
+    run(&group, group.local_rank(), &args)
+}
+
+/// Trains on the default device, or on a rank's own.
+fn run(group: &Group, number: usize, args: &Args) -> kiln::Result<()> {
+    if args.nccl {
+        kiln::with_device(Device::cuda(number as u16), || train(group, args))
+    } else {
+        train(group, args)
+    }
 }
 
 fn train(group: &Group, args: &Args) -> kiln::Result<()> {

@@ -3,6 +3,9 @@
 //! Where no MPI launcher is installed, its tests are skipped, unless `KILN_REQUIRE` asks for `mpi`.
 #![cfg(unix)]
 
+#[path = "processes/nccl.rs"]
+mod nccl;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -65,17 +68,21 @@ fn launch(launcher: Launcher, ranks: usize, child: &str) -> (Vec<String>, Durati
             printed(started.collect::<Vec<_>>())
         }
         Launcher::Mpi(launcher, library) => {
-            let mut command = Command::new(launcher);
-            if launcher.contains("openmpi") {
-                command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]);
-            }
-            command.args(["-n", &ranks.to_string()]).arg(std::env::current_exe().expect("this program"));
-            command.env("KILN_MPI", library).env(BACKEND, "mpi");
-            let output = as_child(&mut command, child).output().expect("a launcher");
-            String::from_utf8_lossy(&output.stdout).into_owned()
+            return (launch_by_mpi("mpi", launcher, library, ranks, child), start.elapsed());
         }
     };
     (said(&text), start.elapsed())
+}
+
+fn launch_by_mpi(backend: &str, launcher: &str, library: &str, ranks: usize, child: &str) -> Vec<String> {
+    let mut command = Command::new(launcher);
+    if launcher.contains("openmpi") {
+        command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]);
+    }
+    command.args(["-n", &ranks.to_string()]).arg(std::env::current_exe().expect("this program"));
+    command.env("KILN_MPI", library).env(BACKEND, backend);
+    let output = as_child(&mut command, child).output().expect("a launcher");
+    said(&String::from_utf8_lossy(&output.stdout))
 }
 
 /// The command of a rank, or of a launcher of them.
@@ -99,12 +106,23 @@ fn start_rank(rank: usize, ranks: usize, port: u16, child: &str) -> Child {
     start_rank_by(command, rank, ranks, port, child)
 }
 
-fn start_rank_by(mut command: Command, rank: usize, ranks: usize, port: u16, child: &str) -> Child {
+fn start_rank_by(command: Command, rank: usize, ranks: usize, port: u16, child: &str) -> Child {
+    start_rank_with("tcp", command, rank, ranks, port, child)
+}
+
+fn start_rank_with(
+    backend: &str,
+    mut command: Command,
+    rank: usize,
+    ranks: usize,
+    port: u16,
+    child: &str,
+) -> Child {
     let numbers = [("RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_RANK", rank), ("MASTER_PORT", port.into())];
     for (name, number) in numbers {
         command.env(name, number.to_string());
     }
-    command.env("MASTER_ADDR", "127.0.0.1").env(BACKEND, "tcp").env_remove("TORCHELASTIC_USE_AGENT_STORE");
+    command.env("MASTER_ADDR", "127.0.0.1").env(BACKEND, backend).env_remove("TORCHELASTIC_USE_AGENT_STORE");
     as_child(&mut command, child).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a process")
 }
 
@@ -128,9 +146,19 @@ fn said(text: &str) -> Vec<String> {
 #[test]
 fn child() {
     let Ok(child) = std::env::var(CHILD) else { return };
-    let opts = InitOpts::default().timeout(Duration::from_secs(if child == "late" { 1 } else { 60 }));
-    let is_mpi = std::env::var(BACKEND).is_ok_and(|backend| backend == "mpi");
-    let group = match dist::init_with(if is_mpi { Backend::Mpi } else { Backend::Tcp }, opts) {
+    let timeout = match &child[..] {
+        "late" => 1,
+        "between devices" => 5,
+        _ => 60,
+    };
+    let backend = std::env::var(BACKEND).unwrap_or_default();
+    let is_mpi = backend == "mpi";
+    let backend = match &backend[..] {
+        "mpi" => Backend::Mpi,
+        "nccl" => Backend::Nccl,
+        _ => Backend::Tcp,
+    };
+    let group = match dist::init_with(backend, InitOpts::default().timeout(Duration::from_secs(timeout))) {
         Ok(group) => group,
         Err(error) => return println!("rank says {}", error.to_string().replace('\n', " ")),
     };
@@ -141,6 +169,7 @@ fn child() {
         "differ" => differ(&group),
         "meet" => meet(&group),
         "alone" => Ok("no error".into()),
+        "between devices" => nccl::between_devices(&group),
         #[cfg(feature = "safetensors")]
         "full" => saves_twice(&group),
         killed if killed.starts_with("killed") => ends(&group, killed),

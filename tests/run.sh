@@ -104,7 +104,7 @@ step "lints of every target and set of features, docs"
 # Sets that need few crates are checked in a folder of their own.
 lint_few() {
     export CARGO_TARGET_DIR="$PWD/target/few"
-    for features in "" cuda ndarray,safetensors npy gguf torch tensorboard mpi; do
+    for features in "" cuda ndarray,safetensors npy gguf torch tensorboard mpi nccl; do
         cargo clippy --quiet --lib --package kiln --no-default-features --features "$features" -- -D warnings
     done
     cargo clippy --quiet --package kiln-models --no-default-features -- -D warnings
@@ -196,6 +196,8 @@ if [ -n "$simulated" ]; then
     KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --workspace --all-features --lib runtime::cuda -- --skip compiler
     LD_LIBRARY_PATH="$sim" cargo test --workspace --all-features --test faults --test precision --test profile --test tuning
     KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --workspace --all-features --test cublas
+    # Ranks with a device each, whose data go by a simulated NCCL.
+    KILN_REQUIRE=nccl LD_LIBRARY_PATH="$sim:$sim/nccl" cargo test --workspace --all-features --test ranks --test processes nccl
     # What the fuzz does on other devices.
     KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES=24 LD_LIBRARY_PATH="$sim" cargo test --workspace --all-features --test fuzz -- agree
     # Work that fills a GPU, in small; speeds mean nothing here.

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
 use crate::base::{CollectiveError, Error, Result, Span};
+use crate::dist::device_engine::DeviceEngine;
 use crate::dist::reduce::reduce;
 use crate::dist::transport::{Header, Incoming, Moved, Outgoing, Transport};
 use crate::dist::worker::Worker;
 use crate::ir::Type;
 use crate::ir::collective::{BuildOrder, Channel, CollectiveKind, Reduce};
+use crate::ir::device_collective::DeviceCollective;
 
 /// Bytes from which on each rank combines a part of the elements and gives it to the others: below, that
 /// costs more time in waiting than it saves in work.
@@ -25,16 +27,17 @@ pub(crate) struct Endpoint {
     messages: Vec<[AtomicU64; 2]>,
     order: Arc<BuildOrder>,
     worker: Arc<Worker>,
+    /// Where data go from device to device if they can.
+    devices: Option<DeviceEngine>,
 }
 
 impl Endpoint {
-    pub fn new(transport: Arc<dyn Transport>) -> Endpoint {
-        Endpoint::beside(transport, Arc::default(), Arc::default())
-    }
-
-    fn beside(transport: Arc<dyn Transport>, order: Arc<BuildOrder>, worker: Arc<Worker>) -> Endpoint {
+    /// Over an engine; with `between_devices`, data on devices that can do so pass it by.
+    pub fn new(transport: Arc<dyn Transport>, between_devices: bool) -> Endpoint {
+        let devices = between_devices.then(DeviceEngine::default);
         let messages = (0..transport.size()).map(|_| Default::default()).collect();
-        Endpoint { transport, exchanges: AtomicU64::new(0), messages, order, worker }
+        let (order, worker) = Default::default();
+        Endpoint { transport, exchanges: AtomicU64::new(0), messages, order, worker, devices }
     }
 
     /// This rank's number among the ranks on its machine.
@@ -44,7 +47,9 @@ impl Endpoint {
 
     /// The same rank in a group of some ranks, this one among them.
     pub fn subgroup(&self, members: &[usize]) -> Endpoint {
-        Endpoint::beside(self.transport.subgroup(members), self.order.clone(), self.worker.clone())
+        let (order, worker) = (self.order.clone(), self.worker.clone());
+        let group = Endpoint::new(self.transport.subgroup(members), self.devices.is_some());
+        Endpoint { order, worker, ..group }
     }
 
     /// Sends a value to another rank.
@@ -72,6 +77,7 @@ impl Endpoint {
     }
 
     fn exchange(&self, header: &mut Header, outgoing: &Outgoing<'_>) -> Moved<Vec<Incoming>> {
+        self.devices.as_ref().map_or(Ok(()), DeviceEngine::usable)?;
         header.number = self.exchanges.fetch_add(1, Ordering::Relaxed);
         self.transport.exchange(header, outgoing)
     }
@@ -105,6 +111,29 @@ impl Endpoint {
         }
     }
 
+    /// A collective by the device, once all ranks have announced it.
+    fn run_between_devices(
+        &self,
+        kind: CollectiveKind,
+        ty: &Type,
+        span: Span,
+        part: Box<dyn DeviceCollective>,
+    ) -> Result<()> {
+        let operation = format!("{} between devices", described(&kind.to_string(), ty));
+        let mut header = Header { number: 0, operation, span };
+        let invite = |own: &[u8]| {
+            let mut header = Header { number: 0, operation: "meeting of devices".into(), span };
+            let incoming = self.exchange(&mut header, &Outgoing::Same(own))?;
+            Ok(incoming[0].to_vec())
+        };
+        let announced = self.exchange(&mut header, &Outgoing::Same(&[]));
+        let done = announced.and_then(|_| match &self.devices {
+            Some(devices) => devices.run(&*self.transport, &header, part, &invite),
+            None => panic!("{kind} between devices in a group whose data pass through the host"),
+        });
+        done.map_err(|problem| self.error(&header, problem))
+    }
+
     fn all_reduce(&self, how: Reduce, ty: &Type, header: &mut Header, own: &[u8]) -> Moved<Vec<u8>> {
         if own.len() < SPLIT || self.size() == 1 {
             let incoming = self.exchange(header, &Outgoing::Same(own))?;
@@ -136,6 +165,17 @@ fn described(operation: &str, ty: &Type) -> String {
     format!("{operation} {}{}", ty.dtype, ty.shape)
 }
 
+/// Whether some device runs collectives of that kind by itself.
+fn is_known_to_devices(kind: CollectiveKind) -> bool {
+    #[cfg(feature = "nccl")]
+    return crate::runtime::cuda::collective::is_known(kind);
+    #[cfg(not(feature = "nccl"))]
+    {
+        let _ = kind;
+        false
+    }
+}
+
 impl Channel for Endpoint {
     fn name(&self) -> &str {
         self.transport.name()
@@ -159,6 +199,21 @@ impl Channel for Endpoint {
     ) -> Receiver<Result<Vec<u8>>> {
         let (ty, worker) = (ty.clone(), self.worker.clone());
         worker.run(move || self.run(kind, &ty, span, &operand))
+    }
+
+    fn goes_between_devices(&self, kind: CollectiveKind) -> bool {
+        self.devices.is_some() && is_known_to_devices(kind)
+    }
+
+    fn start_between_devices(
+        self: Arc<Self>,
+        kind: CollectiveKind,
+        ty: &Type,
+        span: Span,
+        part: Box<dyn DeviceCollective>,
+    ) -> Receiver<Result<()>> {
+        let (ty, worker) = (ty.clone(), self.worker.clone());
+        worker.run(move || self.run_between_devices(kind, &ty, span, part))
     }
 
     fn run(&self, kind: CollectiveKind, ty: &Type, span: Span, operand: &[u8]) -> Result<Vec<u8>> {

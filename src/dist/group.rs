@@ -37,8 +37,9 @@ pub struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(transport: Arc<dyn Transport>) -> Group {
-        Group { endpoint: Arc::new(Endpoint::new(transport)) }
+    /// Over an engine; with `between_devices`, data on devices that can do so pass it by.
+    pub(crate) fn new(transport: Arc<dyn Transport>, between_devices: bool) -> Group {
+        Group { endpoint: Arc::new(Endpoint::new(transport, between_devices)) }
     }
 
     /// This rank's end.

@@ -1,5 +1,6 @@
 //! Ranks as processes that a launcher has started.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::config::config;
@@ -7,6 +8,8 @@ use crate::base::{Error, Result, Span};
 use crate::dist::group::Group;
 use crate::dist::launch::Launch;
 use crate::dist::post::World;
+#[cfg(not(all(feature = "mpi", unix)))]
+use crate::dist::transport::Transport;
 use crate::tensor::options::options;
 
 /// What moves data between ranks.
@@ -23,6 +26,11 @@ pub enum Backend {
     /// An MPI library, loaded at run time (feature `mpi`): ranks are processes that `mpirun` or `srun` has
     /// started.
     Mpi,
+    /// NVIDIA's NCCL, loaded at run time (feature `nccl`): what is on a CUDA device goes from device to device.
+    /// Each rank has a device of its own, mostly that of its [`local_rank`](Group::local_rank). The ranks meet,
+    /// and tensors on other devices go, by [`Backend::Mpi`] under `mpirun`, where that is compiled in, and else
+    /// by [`Backend::Tcp`].
+    Nccl,
 }
 
 options! {
@@ -86,30 +94,56 @@ fn init_at(span: Span, backend: Backend, opts: &InitOpts) -> Result<Group> {
         found,
         span,
     };
-    match backend {
-        Backend::Threads => match launch.filter(|launch| launch.size > 1) {
-            Some(launch) => Err(wrong("one process, whose threads are the ranks", launch.to_string())),
-            None => Ok(alone(opts)),
-        },
-        Backend::Tcp => match launch.filter(|launch| launch.size > 1) {
-            Some(launch) => {
-                let world = crate::dist::tcp::world(&launch, opts.timeout);
-                let found = |message| wrong("all ranks, to meet at MASTER_ADDR:MASTER_PORT", message);
-                world.map(Group::new).map_err(found)
-            }
-            None => Ok(alone(opts)),
-        },
-        #[cfg(all(feature = "mpi", unix))]
-        Backend::Mpi => {
-            let world = crate::dist::mpi::world(launch.as_ref(), opts.timeout);
-            world.map(Group::new).map_err(|message| wrong("an MPI library with its launcher", message))
+    if backend == Backend::Nccl {
+        nccl().map_err(|message| wrong("NVIDIA's library NCCL", message))?;
+    }
+    let launch = launch.as_ref();
+    let transport = match (engine(backend, launch), launch.filter(|launch| launch.size > 1)) {
+        (Engine::Threads, Some(launch)) => {
+            return Err(wrong("one process, whose threads are the ranks", launch.to_string()));
         }
-        #[cfg(not(all(feature = "mpi", unix)))]
-        Backend::Mpi => Err(wrong("a build with feature `mpi`, on a Unix system", "one without".into())),
+        (Engine::Tcp, Some(launch)) => crate::dist::tcp::world(launch, opts.timeout)
+            .map_err(|message| wrong("all ranks, to meet at MASTER_ADDR:MASTER_PORT", message))?,
+        (Engine::Mpi, _) => {
+            mpi(launch, opts.timeout).map_err(|message| wrong("an MPI library with its launcher", message))?
+        }
+        // A process that was started alone.
+        (Engine::Threads | Engine::Tcp, None) => Arc::new(World::new(opts.timeout).endpoint(0, 1)),
+    };
+    Ok(Group::new(transport, backend == Backend::Nccl))
+}
+
+/// What moves bytes of the host's, and by what ranks meet.
+enum Engine {
+    Threads,
+    Tcp,
+    Mpi,
+}
+
+fn engine(backend: Backend, launch: Option<&Launch>) -> Engine {
+    match backend {
+        Backend::Threads => Engine::Threads,
+        Backend::Tcp => Engine::Tcp,
+        Backend::Mpi => Engine::Mpi,
+        Backend::Nccl if cfg!(all(feature = "mpi", unix)) && launch.is_some_and(Launch::is_mpi) => {
+            Engine::Mpi
+        }
+        Backend::Nccl => Engine::Tcp,
     }
 }
 
-/// The group of a process that was started alone.
-fn alone(opts: &InitOpts) -> Group {
-    Group::new(std::sync::Arc::new(World::new(opts.timeout).endpoint(0, 1)))
+#[cfg(all(feature = "mpi", unix))]
+use crate::dist::mpi::world as mpi;
+
+#[cfg(not(all(feature = "mpi", unix)))]
+fn mpi(_: Option<&Launch>, _: Duration) -> std::result::Result<Arc<dyn Transport>, String> {
+    Err("a build without feature `mpi`, or for a system that is not Unix".into())
+}
+
+/// Why NCCL cannot be used, if it cannot.
+pub(crate) fn nccl() -> std::result::Result<(), String> {
+    #[cfg(feature = "nccl")]
+    return crate::runtime::cuda::driver::nccl::check();
+    #[cfg(not(feature = "nccl"))]
+    Err("a build without feature `nccl`".into())
 }

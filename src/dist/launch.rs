@@ -54,6 +54,11 @@ impl Launch {
         Ok(None)
     }
 
+    /// Whether the processes can meet by MPI.
+    pub fn is_mpi(&self) -> bool {
+        [OPEN_MPI, HYDRA].contains(&self.launcher)
+    }
+
     /// Whether it is MPICH's launcher, which Intel's and others are too.
     #[cfg(all(feature = "mpi", unix))]
     pub fn is_hydra(&self) -> bool {

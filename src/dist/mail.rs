@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::dist::post::{Message, PostOffice, Route, World};
 use crate::dist::tcp::Sockets;
@@ -72,6 +73,12 @@ impl Transport for Endpoint {
     }
     fn local_rank(&self) -> usize {
         self.local_rank
+    }
+    fn timeout(&self) -> Duration {
+        self.world.timeout
+    }
+    fn gone(&self) -> Vec<usize> {
+        self.office.gone()
     }
 
     fn exchange(&self, header: &Header, outgoing: &Outgoing<'_>) -> Moved<Vec<Incoming>> {

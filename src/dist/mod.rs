@@ -19,6 +19,7 @@
 
 mod data_parallel;
 mod ddp;
+mod device_engine;
 mod divided_param;
 mod divided_state;
 mod endpoint;

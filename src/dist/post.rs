@@ -118,6 +118,12 @@ impl PostOffice {
         }
     }
 
+    /// The ranks that have ended.
+    pub fn gone(&self) -> Vec<usize> {
+        let state = lock(&self.state);
+        (0..state.gone.len()).filter(|&rank| state.gone[rank]).collect()
+    }
+
     /// What went wrong before, if something has.
     pub fn usable(&self) -> Moved<()> {
         lock(&self.state).problem.clone().map_or(Ok(()), Err)

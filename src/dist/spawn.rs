@@ -17,6 +17,9 @@ options! {
         /// How long a rank waits for another before all of them fail. PyTorch: `timeout` of
         /// `init_process_group`.
         timeout: Duration = Duration::from_secs(600);
+        /// Whether data on CUDA devices go from device to device, by NVIDIA's NCCL (feature `nccl`). Each
+        /// rank has a device of its own: `Device::cuda(group.rank())`, say.
+        nccl: bool = false;
     }
 }
 
@@ -51,7 +54,7 @@ pub fn spawn<R: Send>(ranks: usize, body: impl Fn(Group) -> Result<R> + Sync) ->
 /// [`spawn`] with options.
 ///
 /// # Errors
-/// As [`spawn`].
+/// As [`spawn`]; no NCCL, where the options want it.
 ///
 /// # Examples
 /// ```
@@ -88,9 +91,12 @@ fn spawn_at<R: Send>(
     if ranks == 0 {
         return wrong("at least one rank", "0".into());
     }
+    if opts.nccl {
+        crate::dist::init::nccl().or_else(|found| wrong("NVIDIA's library NCCL", found).map(drop))?;
+    }
     let (world, scopes) = (World::new(opts.timeout), ThreadScopes::here());
     let run = |rank: usize| -> Ended<Result<R>> {
-        let group = Group::new(Arc::new(world.endpoint(rank, ranks)));
+        let group = Group::new(Arc::new(world.endpoint(rank, ranks)), opts.nccl);
         let ended = catch_unwind(AssertUnwindSafe(|| scopes.enter(|| body(group))));
         world.leave(rank);
         ended

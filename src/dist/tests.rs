@@ -17,7 +17,7 @@ fn floats(values: &[f32]) -> (Type, Vec<u8>) {
 fn results(ranks: usize, kind: CollectiveKind, values: impl Fn(usize) -> Vec<f32> + Sync) -> Vec<Vec<f32>> {
     let world = World::new(Duration::from_secs(60));
     let run = |rank: usize| {
-        let endpoint = Endpoint::new(std::sync::Arc::new(world.endpoint(rank, ranks)));
+        let endpoint = Endpoint::new(std::sync::Arc::new(world.endpoint(rank, ranks)), false);
         let (ty, bytes) = floats(&values(rank));
         let result = endpoint.run(kind, &ty, Span::caller(), &bytes).expect("a result");
         bytemuck::pod_collect_to_vec(&result)

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::{CollectiveProblem, Span};
 
@@ -63,6 +64,10 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync {
     fn size(&self) -> usize;
     /// This rank's number among the ranks on its machine, of the whole world.
     fn local_rank(&self) -> usize;
+    /// How long a rank waits for another.
+    fn timeout(&self) -> Duration;
+    /// The ranks that are known to have ended.
+    fn gone(&self) -> Vec<usize>;
     /// Gives bytes to all other ranks and takes theirs: by rank, this one's own among them.
     ///
     /// # Errors

@@ -9,12 +9,14 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::base::{Kind, Result, Span};
+use crate::ir::device_collective::DeviceCollective;
 use crate::ir::mismatch::Mismatch;
 use crate::ir::node::Node;
 use crate::ir::ty::Type;
 
 /// How the values of ranks are combined, element by element, in the order of the ranks: results are the
-/// same on all of them, bit by bit. 16-bit floats are combined in 32 bits and rounded once.
+/// same on all of them, bit by bit. 16-bit floats are combined in 32 bits and rounded once. NCCL has an order of
+/// its own and rounds each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reduce {
@@ -191,6 +193,18 @@ pub trait Channel: fmt::Debug + Send + Sync {
         span: Span,
         operand: Vec<u8>,
     ) -> Receiver<Result<Vec<u8>>>;
+    /// Whether tensors on devices that can do so go from device to device in collectives of that kind, by
+    /// [`Channel::start_between_devices`].
+    fn goes_between_devices(&self, kind: CollectiveKind) -> bool;
+    /// Takes part in a collective by the device, beside what this thread does next and after those that were
+    /// started before.
+    fn start_between_devices(
+        self: Arc<Self>,
+        kind: CollectiveKind,
+        ty: &Type,
+        span: Span,
+        part: Box<dyn DeviceCollective>,
+    ) -> Receiver<Result<()>>;
     /// The order in which this rank has built collectives, of all its groups.
     fn order(&self) -> &BuildOrder;
 }

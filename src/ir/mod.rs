@@ -11,6 +11,7 @@ pub mod built_in;
 pub mod claim;
 pub mod collect;
 pub mod collective;
+pub mod device_collective;
 pub mod graph;
 pub mod history;
 pub mod infer;

@@ -31,7 +31,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::{DType, Device, Error, OpName, Result, Span};
-use crate::ir::DeviceBuffer;
+use crate::ir::collective::CollectiveKind;
+use crate::ir::device_collective::DeviceCollective;
+use crate::ir::{DeviceBuffer, Type};
 use crate::kernel::Workload;
 use crate::kernel::lower::attention::AttentionLimits;
 
@@ -95,6 +97,23 @@ pub struct Binding<'a> {
     pub buffer: &'a DeviceBuffer,
     /// Where the kernel's element 0 is, in bytes from the buffer's start.
     pub offset: usize,
+}
+
+/// A rank's part of a collective.
+#[derive(Clone, Copy, Debug)]
+pub struct RankCollective<'a> {
+    /// What the ranks do.
+    pub kind: CollectiveKind,
+    /// This rank's number in the group.
+    pub rank: usize,
+    /// The number of ranks.
+    pub size: usize,
+    /// The operand's type.
+    pub ty: &'a Type,
+    /// The operand, row-major.
+    pub operand: Binding<'a>,
+    /// The memory of the result, and where in it that is, in bytes.
+    pub result: (&'a Arc<DeviceBuffer>, usize),
 }
 
 /// Bytes to be read from a device.
@@ -300,6 +319,16 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     ) -> Result<bool> {
         let _ = (to, source, from, bytes);
         Ok(false)
+    }
+    /// Prepares a collective in which the ranks' devices exchange data by themselves. The operand's memory is
+    /// free for what the device is given next; the result is not there before the collective has run. `None`,
+    /// and nothing is done, where the device knows no such thing.
+    ///
+    /// # Errors
+    /// As [`Backend::allocate`]; the driver's failure.
+    fn collective(&self, part: &RankCollective<'_>) -> Result<Option<Box<dyn DeviceCollective>>> {
+        let _ = part;
+        Ok(None)
     }
     /// Puts bytes of the host's into memory of the device.
     ///

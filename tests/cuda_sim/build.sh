@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the simulated CUDA device (a libcuda and a libnvrtc) into a folder,
 # to be put on LD_LIBRARY_PATH where there is no GPU. Needs g++ on x86-64. The folder
-# `cublas` in it holds a libcublasLt: on the path too, it computes large plain products.
+# `cublas` in it holds a libcublasLt: on the path too, it computes large plain products. `nccl` holds a libnccl.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 out="${1:?usage: build.sh FOLDER}"
@@ -18,3 +18,5 @@ g++ "${flags[@]}" -Wl,-soname,libcuda.so.1 "$here/machine.cpp" "$here/driver.cpp
 g++ "${flags[@]}" -DKERNEL_FLAGS="\"$kernel_flags\"" -Wl,-soname,libnvrtc.so.13 "$here/compiler.cpp" -o "$out/libnvrtc.so.13" -ldl
 mkdir -p "$out/cublas"
 g++ "${flags[@]}" -Wl,-soname,libcublasLt.so.13 "$here/cublaslt.cpp" -o "$out/cublas/libcublasLt.so.13" -L"$out" -l:libcuda.so.1
+mkdir -p "$out/nccl"
+g++ "${flags[@]}" -Wl,-soname,libnccl.so.2 "$here/nccl.cpp" -o "$out/nccl/libnccl.so.2" -L"$out" -l:libcuda.so.1 -lrt

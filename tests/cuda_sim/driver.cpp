@@ -9,7 +9,8 @@
 //   KILN_CUDA_SIM_FAULT   call:n:code, the n-th call of `allocate`, `write`,
 //                         `launch`, `wait`, `graph` (making one), `change` (of a
 //                         graph's launch), `replay`, or of the library's `heuristic`
-//                         and `product` (from 1) fails with that code;
+//                         and `product`, or of NCCL's `join` and `collective`
+//                         (from 1) fails with that code;
 //                         all go on failing if the code is sticky
 //
 // Copies from memory of cuMemHostAlloc are made as late as the rules allow: when
@@ -103,6 +104,9 @@ struct Stream {
     std::map<int, size_t> seen;
     // What it records instead of running it.
     std::vector<Work>* recorded = nullptr;
+    // What a library does later: when the stream is waited for, or an event of it is asked for a second time.
+    std::vector<Work> later = {};
+    bool is_library = false, is_asked = false;
 };
 
 struct Event {
@@ -143,6 +147,9 @@ bool is_pinned(const char* pointer) {
 void finish(Stream* stream) {
     for (auto& copy : stream->copies) memcpy(copy.to, copy.from, copy.bytes);
     stream->copies.clear();
+    for (auto& work : stream->later) work.run(work.data.data());
+    stream->later.clear();
+    stream->is_asked = false;
 }
 
 // Whether an address is in a device's memory.
@@ -382,10 +389,13 @@ Result cuEventElapsedTime_v2(float* milliseconds, Event* start, Event* end) {
     *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
     return OK;
 }
-Result cuEventQuery(Event*) {
+Result cuEventQuery(Event* event) {
     LOCKED;
     constexpr Result NOT_READY = 600;
-    return lost ? lost : late.empty() ? OK : NOT_READY;
+    if (lost) return lost;
+    if (!event->stream->is_library) return late.empty() ? OK : NOT_READY;
+    if (event->stream->later.empty() || event->stream->is_asked) return finish(event->stream), OK;
+    return event->stream->is_asked = true, NOT_READY;
 }
 Result cuEventDestroy_v2(Event* event) { return delete event, OK; }
 Result cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
@@ -538,6 +548,20 @@ int cuda_sim_holds(uint64_t address, size_t bytes) {
     LOCKED;
     auto after = blocks.upper_bound((char*)address);
     return is_of(address, current_device) && (char*)address + bytes <= std::prev(after)->first + std::prev(after)->second.bytes;
+}
+// Whether a stream waits for an event since a library was asked for this the last time.
+int cuda_sim_waited(Stream* stream) {
+    LOCKED;
+    const bool waited = !stream->seen.empty();
+    return stream->seen.clear(), waited;
+}
+// Puts something off that a library does on a stream of its own.
+Result cuda_sim_put_off(Stream* stream, int (*run)(const void*), const void* data, size_t bytes) {
+    LOCKED;
+    finish(stream);
+    stream->is_library = true;
+    stream->later.push_back({run, {(const char*)data, (const char*)data + bytes}});
+    return OK;
 }
 // Enqueues something on a stream: it runs now, or is recorded. Its data are copied.
 Result cuda_sim_enqueue(Stream* stream, int (*run)(const void*), const void* data, size_t bytes) {

@@ -3,3 +3,5 @@
 mod ddp;
 mod dist;
 mod divided;
+#[cfg(feature = "nccl")]
+mod nccl;

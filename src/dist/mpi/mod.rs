@@ -256,6 +256,13 @@ impl Transport for Endpoint {
     fn local_rank(&self) -> usize {
         self.session.local_rank
     }
+    fn timeout(&self) -> Duration {
+        self.session.timeout
+    }
+    fn gone(&self) -> Vec<usize> {
+        // The library does not tell.
+        Vec::new()
+    }
 
     fn exchange(&self, header: &Header, outgoing: &Outgoing<'_>) -> Moved<Vec<Incoming>> {
         self.usable()?;

@@ -4,26 +4,35 @@
 //! runs in between hides the time that the data are on their way.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use crate::base::Result;
 use crate::base::config::config;
-use crate::ir::NodeId;
-use crate::ir::collective::CollectiveKind;
+use crate::ir::collective::{Channel, CollectiveKind};
+use crate::ir::device_collective::DeviceCollective;
+use crate::ir::{Layout, Leaf, NodeId};
 use crate::plan::Plan;
 use crate::plan::context::add;
 use crate::plan::run::Execution;
 use crate::plan::transfer::read_dense;
 use crate::plan::wait::now;
-use crate::runtime::Waiting;
 use crate::runtime::trace::{self, Activity};
+use crate::runtime::{Binding, RankCollective, Waiting};
 use crate::schedule::{Location, Step, StepAction};
 
 /// A collective that has started.
 pub(super) struct InFlight {
     output: NodeId,
-    /// What becomes of it.
-    result: Receiver<Result<Vec<u8>>>,
+    result: Arriving,
+}
+
+/// What becomes of it.
+enum Arriving {
+    /// The result comes to the host.
+    Bytes(Receiver<Result<Vec<u8>>>),
+    /// The device has it when this comes.
+    OnDevice(Receiver<Result<()>>),
 }
 
 /// The number of the step that waits for the collective of step `number`: the first that reads its result,
@@ -55,7 +64,8 @@ fn overwrites_parameter(plan: &Plan, step: &Step) -> bool {
 }
 
 impl Execution<'_> {
-    /// Takes part in a collective. The data pass through the memory of the host.
+    /// Takes part in a collective. The data pass through the memory of the host, unless the group's go from
+    /// device to device.
     ///
     /// It runs on the thread that realizes, or on one that does nothing else: one of a device's pool that
     /// waited here could keep the other ranks, if they are threads of this process, from ever coming.
@@ -66,16 +76,52 @@ impl Execution<'_> {
         let span = (self.call)(to).map_or(graph.node(to).span, |call| call.span);
         let _span = trace::span(Activity::Collective).at(span);
         let ty = graph.ty(from);
-        let operand = now(read_dense(self.context, ty, &self.leaf(from), Waiting::Block))?;
         add(&self.context.counts.collectives, 1);
         let last = number + 1 == self.plan.schedule.steps.len();
-        if last || waiting_step(self.plan, number) == number + 1 || config().check {
+        let at_once = last || waiting_step(self.plan, number) == number + 1 || config().check;
+        if let Some(part) = self.part_of_device(&*channel, step, kind)? {
+            let result = Arriving::OnDevice(channel.start_between_devices(kind, ty, span, part));
+            self.in_flight.borrow_mut().push(InFlight { output: to, result });
+            return if at_once { self.await_all() } else { Ok(()) };
+        }
+        let operand = now(read_dense(self.context, ty, &self.leaf(from), Waiting::Block))?;
+        if at_once {
             self.await_all()?;
             return self.store_result(to, &channel.run(kind, ty, span, &operand)?);
         }
-        let result = channel.start(kind, ty, span, operand);
+        let result = Arriving::Bytes(channel.start(kind, ty, span, operand));
         self.in_flight.borrow_mut().push(InFlight { output: to, result });
         Ok(())
+    }
+
+    /// The device's part of a collective whose data it exchanges with the other ranks' devices. All ranks decide
+    /// alike: by the group, the kind and the type.
+    fn part_of_device(
+        &self,
+        channel: &dyn Channel,
+        step: &Step,
+        kind: CollectiveKind,
+    ) -> Result<Option<Box<dyn DeviceCollective>>> {
+        let ty = self.plan.schedule.graph.ty(step.inputs[0]);
+        if !channel.goes_between_devices(kind) || ty.bytes() == 0 {
+            return Ok(None);
+        }
+        let backend = self.compiled.backend(ty.device);
+        let (mut operand, result) = (self.leaf(step.inputs[0]), self.leaf(step.outputs[0]));
+        if !operand.layout.is_contiguous(&ty.shape) {
+            let dense = now(read_dense(self.context, ty, &operand, Waiting::Block))?;
+            let buffer = Arc::new(backend.upload(&dense)?);
+            operand = Leaf { buffer, layout: Layout::contiguous(&ty.shape) };
+        }
+        let start = |leaf: &Leaf| leaf.layout.offset as usize * ty.dtype.size();
+        backend.collective(&RankCollective {
+            kind,
+            rank: channel.rank(),
+            size: channel.size(),
+            ty,
+            operand: Binding { buffer: &operand.buffer, offset: start(&operand) },
+            result: (&result.buffer, start(&result)),
+        })
     }
 
     /// Waits for the collectives that some steps, which are about to run, wait for.
@@ -98,8 +144,10 @@ impl Execution<'_> {
         let needed: Vec<InFlight> = needed;
         needed.into_iter().try_for_each(|InFlight { output, result }| {
             let _span = trace::span(Activity::Collective);
-            let Ok(result) = result.recv() else { panic!("the thread that meets other ranks has ended") };
-            self.store_result(output, &result?)
+            match result {
+                Arriving::Bytes(result) => self.store_result(output, &received(&result)?),
+                Arriving::OnDevice(done) => received(&done),
+            }
         })
     }
 
@@ -111,4 +159,9 @@ impl Execution<'_> {
             self.compiled.backend(device).write(self.binding(output), bytes)
         }
     }
+}
+
+fn received<T>(result: &Receiver<Result<T>>) -> Result<T> {
+    let Ok(result) = result.recv() else { panic!("the thread that meets other ranks has ended") };
+    result
 }

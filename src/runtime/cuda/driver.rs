@@ -5,6 +5,8 @@
 pub mod call;
 mod clock;
 pub mod graph;
+#[cfg(feature = "nccl")]
+pub mod nccl;
 mod peer;
 pub mod product;
 pub mod words;
@@ -306,12 +308,19 @@ impl Driver {
     /// Whether all before an event is done; also if the device is lost, when
     /// nothing more will be.
     pub fn is_through(&self, event: &StreamEvent) -> bool {
+        self.query(event).unwrap_or(true)
+    }
+
+    /// Whether all before an event is done.
+    ///
+    /// # Errors
+    /// The driver's failure.
+    pub fn query(&self, event: &StreamEvent) -> Outcome<bool> {
         // SAFETY: the event lives.
-        let query = self.call(|| match unsafe { result::event::query(event.0) } {
+        self.call(|| match unsafe { result::event::query(event.0) } {
             Err(error) if error.0 == Code::CUDA_ERROR_NOT_READY => Ok(false),
             done => done.map(|()| true),
-        });
-        query.unwrap_or(true)
+        })
     }
 
     /// Page-locked memory of the host.

@@ -35,13 +35,15 @@ pub struct CudaGpu {
     pub times: LaunchTimes,
 }
 
+/// The devices that the process has opened.
+static OPEN: LazyLock<Mutex<HashMap<Device, Arc<CudaGpu>>>> = LazyLock::new(Mutex::default);
+
 impl CudaGpu {
     /// The device of that name, opened now or before.
     ///
     /// # Errors
     /// What is missing, and what mends it; that it was lost.
     pub fn open(name: Device) -> Result<Arc<CudaGpu>> {
-        static OPEN: LazyLock<Mutex<HashMap<Device, Arc<CudaGpu>>>> = LazyLock::new(Mutex::default);
         let unavailable = |reason: String| Error::DeviceUnavailable { device: name, reason, span: None };
         let mut open = lock(&OPEN);
         if let Some(gpu) = open.get(&name) {
@@ -68,6 +70,16 @@ impl CudaGpu {
             times: LaunchTimes::default(),
         };
         Ok(open.entry(name).or_insert(Arc::new(gpu)).clone())
+    }
+
+    /// Lets the other devices that the process has opened read this one's memory, where they can.
+    #[cfg(feature = "nccl")]
+    pub fn open_to_others(self: &Arc<CudaGpu>) {
+        let others: Vec<Arc<CudaGpu>> = lock(&OPEN).values().cloned().collect();
+        for other in others.iter().filter(|other| !Arc::ptr_eq(other, self)) {
+            // One that cannot read it does not.
+            let _ = other.driver.reaches(&self.driver);
+        }
     }
 
     /// A failure in a kernel, or in none, as kiln's error.

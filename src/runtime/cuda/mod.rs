@@ -6,6 +6,7 @@
 //! - [`gpu`]: an opened device, its memory, its errors.
 //! - [`graph`]: launches of a plan that runs again, as CUDA graphs.
 //! - [`library`]: products by cuBLASLt.
+//! - `collective`: collectives by NCCL.
 //! - [`peers`]: copies from one device to another.
 //! - [`pinned`]: pinned memory of the host, copied from beside kernels.
 //! - [`reports`]: bad indices.
@@ -13,6 +14,8 @@
 //! - [`tune`]: the fastest of a template's variants and the library.
 //! - [`program`]: kernels, launched; users' kernels, on the host.
 
+#[cfg(feature = "nccl")]
+pub mod collective;
 pub mod driver;
 pub mod gpu;
 pub mod graph;
@@ -34,8 +37,12 @@ use std::sync::Arc;
 use crate::base::tuning::chooses_by_timing;
 use crate::base::{Device, Result};
 use crate::ir::DeviceBuffer;
+#[cfg(feature = "nccl")]
+use crate::ir::device_collective::DeviceCollective;
 use crate::kernel::Workload;
 use crate::render::{self, GpuTarget};
+#[cfg(feature = "nccl")]
+use crate::runtime::RankCollective;
 use crate::runtime::cuda::driver::Outcome;
 use crate::runtime::cuda::gpu::CudaGpu;
 use crate::runtime::cuda::library::LibraryProgram;
@@ -190,6 +197,12 @@ impl Backend for CudaBackend {
         self.gpu.pinned.forget(to.buffer.handle);
         let from = (&source.gpu, &source.reports, Self::at(from));
         self.peers.copy((&self.gpu, Self::at(to)), from, bytes)
+    }
+    #[cfg(feature = "nccl")]
+    fn collective(&self, part: &RankCollective<'_>) -> Result<Option<Box<dyn DeviceCollective>>> {
+        self.gpu.pinned.forget(part.result.0.handle);
+        let prepared = collective::prepare(&self.gpu, part)?;
+        Ok(prepared.map(|prepared| Box::new(prepared) as Box<dyn DeviceCollective>))
     }
     fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>> {
         let (gpu, reports) = (self.gpu.clone(), self.reports.clone());
