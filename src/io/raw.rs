@@ -12,6 +12,7 @@ use crate::io::format;
 use crate::io::gguf::BlockFormat;
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
+use crate::tensor::quantized::{Quantization, QuantizedTensor};
 
 /// A tensor of a type that kiln does not compute with: the format's name of
 /// its type, its shape and its bytes, which are saved as they are.
@@ -107,6 +108,25 @@ impl RawTensor {
             packed if BlockFormat::of(packed).is_some() => Some(DType::F32),
             _ => None,
         }
+    }
+
+    /// How a parameter of this type stays packed, if it does.
+    pub(crate) fn quantization(&self) -> Option<Quantization> {
+        #[cfg(feature = "gguf")]
+        return BlockFormat::of(&self.dtype).map(BlockFormat::quantization);
+        #[cfg(not(feature = "gguf"))]
+        None
+    }
+
+    /// The blocks of [`RawTensor::quantization`].
+    pub(crate) fn packed(&self) -> Option<QuantizedTensor> {
+        #[cfg(feature = "gguf")]
+        {
+            let blocks = BlockFormat::of(&self.dtype)?.repack(self.bytes());
+            QuantizedTensor::from_blocks(self.quantization()?, &self.shape, &blocks)
+        }
+        #[cfg(not(feature = "gguf"))]
+        None
     }
 
     fn values<const N: usize, T>(&self, value: impl Fn([u8; N]) -> T) -> impl Iterator<Item = T> {

@@ -58,6 +58,37 @@ fn blocks_that_stay_packed_have_the_numbers_they_are_decoded_to() {
 }
 
 #[test]
+fn blocks_of_every_format_stay_packed_near_the_numbers_they_are_decoded_to() {
+    let recorded = StateDict::open(recorded("blocks.safetensors")).unwrap();
+    for format in BlockFormat::all() {
+        let bytes = recorded.get(&format!("{}.bytes", format.name())).unwrap().to_vec::<u8>().unwrap();
+        let decoded = format.decode(&bytes);
+        let mut state = StateDict::new();
+        let raw = RawTensor::new(format.name(), [1, decoded.len()], bytes).unwrap();
+        state.insert_raw("weight", &raw).unwrap();
+        let net = Linear::without_bias(decoded.len(), 1, ());
+        net.load_state_dict_with(&state, LoadOpts::default().quantized(true)).unwrap();
+        let packed = net.weight.quantized().unwrap();
+        assert_eq!(packed.quantization(), format.quantization());
+        let found = net.weight.get().to_vec::<f32>().unwrap();
+        for (block, (found, decoded)) in found.chunks(32).zip(decoded.chunks(32)).enumerate() {
+            let largest = decoded.iter().fold(0f32, |largest, x| largest.max(x.abs()));
+            // Of scales in 16 bits, of codes of 8 bits.
+            let error = match format {
+                BlockFormat::Q4_0 | BlockFormat::Q4_1 | BlockFormat::Q8_0 | BlockFormat::Q5_0 => 0.0,
+                BlockFormat::IQ4_NL => 0.0,
+                // Scales of at most 2 times 63, codes of at most 15.
+                BlockFormat::Q4_K => 2.0 * 63.0 * 16.0 / 4096.0,
+                BlockFormat::MXFP4 => 2f32.powi(-25) * 12.0,
+                _ => largest / 254.0 + largest / 4096.0,
+            };
+            let off = found.iter().zip(decoded).any(|(a, b)| !((a - b).abs() <= error));
+            assert!(!off, "{}, block {block}: {found:?}\n{decoded:?}", format.name());
+        }
+    }
+}
+
+#[test]
 fn metadata_of_all_types_and_tensors_of_another_library_are_read() {
     let file = Gguf::open(recorded("small.gguf")).unwrap();
     let expected = [

@@ -29,7 +29,7 @@ pub enum BlockFormat {
 }
 
 /// Blocks that one thread decodes at a time.
-const CHUNK: usize = 1 << 10;
+pub(super) const CHUNK: usize = 1 << 10;
 
 /// What a format is.
 struct Row {
@@ -124,6 +124,11 @@ impl BlockFormat {
             blocks.for_each(|(numbers, block)| (row.decode)(block, numbers));
         });
         numbers
+    }
+
+    /// The numbers of a block.
+    pub(super) fn decode_block(self, block: &[u8], numbers: &mut [f32]) {
+        (self.row().decode)(block, numbers);
     }
 }
 

@@ -28,6 +28,7 @@ mod block;
 mod file;
 mod header;
 mod narrow_block;
+mod repack;
 mod super_block;
 mod value;
 

@@ -62,6 +62,11 @@ pub fn non_linear(packed: &[u8], scale: f32, y: &mut [f32]) {
 
 /// The OCP's microscaling format: the scale is a power of two.
 pub fn mxfp4(block: &[u8], y: &mut [f32]) {
-    let scale = 2f64.powi(i32::from(block[0]) - 128) as f32;
+    let scale = mxfp4_scale(block);
     halves(&block[1..], y, |_, q| scale * f32::from(E2M1[usize::from(q)]));
+}
+
+/// The scale of a block of `MXFP4`, for numbers that are doubled to be whole.
+pub fn mxfp4_scale(block: &[u8]) -> f32 {
+    2f64.powi(i32::from(block[0]) - 128) as f32
 }

@@ -54,6 +54,17 @@ pub fn q4_k(block: &[u8], y: &mut [f32]) {
     four_bits(block, &block[16..], y, |_, _| 0);
 }
 
+/// The parts of a block of `Q4_K`: what its codes are multiplied with, what is added, and the codes.
+pub fn q4_k_parts(block: &[u8]) -> impl Iterator<Item = (f32, f32, [u8; 32])> {
+    let (scale, offset) = (float(block, 0), float(block, 2));
+    (0..8).map(move |part| {
+        let (own_scale, own_offset) = six_bits(&block[4..16], part);
+        let packed = &block[16 + part / 2 * 32..];
+        let codes = std::array::from_fn(|i| packed[i] >> (part % 2 * 4) & 15);
+        (scale * own_scale, -offset * own_offset, codes)
+    })
+}
+
 /// 5 bits a number, of which the fifth is apart; parts as in `Q4_K`.
 pub fn q5_k(block: &[u8], y: &mut [f32]) {
     let fifth = &block[16..48];

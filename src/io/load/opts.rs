@@ -43,10 +43,11 @@ pub struct LoadOpts {
     /// Convert types to the module's: floats to floats, integers to integers, and packed types by
     /// [`RawTensor::to_tensor`](crate::RawTensor::to_tensor). Otherwise another type does not fit.
     pub convert: bool,
-    /// Keep packed what the state has in blocks of `Q8_0`, `Q4_0` or `Q4_1`: parameters that take it are quantized
-    /// and frozen, as by [`Param::set_quantized`](crate::nn::Param::set_quantized). What is split, joined or
-    /// transformed is quantized again, which loses next to nothing. Without it, and in other formats, blocks
-    /// become floats where `convert` allows.
+    /// Keep packed what the state has in blocks of few bits: parameters that take it are quantized and frozen, as by
+    /// [`Param::set_quantized`](crate::nn::Param::set_quantized), in the format that
+    /// [`BlockFormat::quantization`](crate::io::gguf::BlockFormat::quantization) says. What is split, joined or
+    /// transformed is quantized again, which loses next to nothing. Without it blocks become floats where
+    /// `convert` allows.
     pub quantized: bool,
     /// Copy what could be used where it lies. Otherwise parameters on the CPU are the state's own tensors:
     /// those of an opened file are in its pages, which the system reads on demand and shares among

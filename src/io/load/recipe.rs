@@ -113,14 +113,16 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// How all of its pieces are packed, if they are packed alike.
+    /// How it stays packed, if all of its pieces are packed.
     pub fn quantization(&self) -> Option<Quantization> {
         let packed = |piece: &Piece| match piece.item.value {
             TensorData::Tensor(_) => None,
-            TensorData::Raw(raw) => Quantization::of(raw.dtype()),
+            TensorData::Raw(raw) => raw.quantization(),
         };
-        let first = packed(self.pieces().first()?);
-        first.filter(|_| self.pieces().iter().all(|piece| packed(piece) == first))
+        let pieces = self.pieces().iter().map(packed).collect::<Option<Vec<_>>>()?;
+        let first = *pieces.first()?;
+        // What loses least where they differ.
+        Some(if pieces.iter().all(|&piece| piece == first) { first } else { Quantization::Q8_0 })
     }
 
     /// The packed tensor, computed if its blocks are not those of the state.
@@ -131,7 +133,7 @@ impl<'a> Recipe<'a> {
         if let Recipe::Whole(piece) = self
             && piece.is_as_stored()
             && let TensorData::Raw(raw) = piece.item.value
-            && let Some(packed) = QuantizedTensor::from_blocks(quantization, raw.shape(), raw.bytes())
+            && let Some(packed) = raw.packed()
         {
             return Ok(packed);
         }

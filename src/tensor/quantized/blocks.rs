@@ -2,9 +2,7 @@
 
 use half::f16;
 
-#[cfg(feature = "gguf")]
-use crate::base::Result;
-use crate::base::{DType, Device, Shape};
+use crate::base::{DType, Device, Result, Shape};
 use crate::tensor::Tensor;
 use crate::tensor::quantized::{BLOCK, Quantization, QuantizedTensor, grouped};
 
@@ -52,7 +50,6 @@ impl QuantizedTensor {
     ///
     /// # Errors
     /// What computing the parts says.
-    #[cfg(feature = "gguf")]
     #[track_caller]
     pub(crate) fn to_blocks(&self) -> Result<Vec<u8>> {
         let (mut codes, scales) = (self.codes.to_vec::<u8>()?, self.scales.to_vec::<f16>()?);

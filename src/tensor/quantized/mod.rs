@@ -6,6 +6,7 @@
 //! operand. A parameter is quantized by [`Param::quantize`](crate::nn::Param::quantize), a module by
 //! [`ModuleExt::quantize`](crate::nn::ModuleExt::quantize).
 
+#[cfg(feature = "gguf")]
 mod blocks;
 mod rounding;
 
