@@ -6,24 +6,22 @@
 //! cargo run --release --example train_digits -- --folder runs/digits
 //! cargo run --release --example train_digits -- --folder runs/digits --resume --epochs 60
 //! cargo run --release --example train_digits -- --threads 4
+//! cargo run --release --features dashboard --example train_digits
 //! ```
 
-use std::io::{IsTerminal, Read};
+use std::io::Read;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Parser;
 use flate2::read::GzDecoder;
-use indicatif::{ProgressBar, ProgressStyle};
 use kiln::data::{DataLoader, LoaderOpts, Rows};
 use kiln::dist::{self, Group};
 use kiln::nn::{Dropout, Layer, Linear, ModuleExt, Sequential};
 use kiln::optim::{AdamW, AdamWOpts, Cosine};
 use kiln::prelude::*;
-use kiln::progress::{Progress, Task, set_progress};
 use kiln::train::{
-    Accuracy, Checkpoints, ConfusionMatrix, CsvLog, EarlyStop, Ended, F1, JsonLog, Phase, Record, Report,
-    StopFlag, Summary, Trainer, TrainerOpts,
+    Accuracy, Checkpoints, ConfusionMatrix, CsvLog, EarlyStop, Ended, F1, JsonLog, Report, StopFlag, Summary,
+    Trainer, TrainerOpts,
 };
 
 const PIXELS: usize = 64;
@@ -133,19 +131,12 @@ fn with_logs<'a>(
     trainer: Trainer<'a, Sequential, Batch>,
     arguments: &Arguments,
 ) -> kiln::Result<Trainer<'a, Sequential, Batch>> {
-    let bar = Bar::new();
-    set_progress(Some(bar.clone()));
     let path = |name: &str| arguments.folder.join(name);
     let trainer = trainer
         .log_to(CsvLog::open(path("log.csv"))?)
         .log_to(JsonLog::open(path("log.jsonl"))?)
         .log_to(Report::new(path("report.html")).title("handwritten digits"))
-        .log_to(move |record: &Record| {
-            if record.phase == Phase::Validation {
-                bar.line(record);
-            }
-            Ok(())
-        });
+        .log_to(progress());
     #[cfg(feature = "tensorboard")]
     let trainer = trainer.log_to(kiln::io::tensorboard::SummaryWriter::new(&arguments.folder)?);
     Ok(trainer)
@@ -165,30 +156,57 @@ fn forward(model: &Sequential, (images, labels): &Batch) -> (Tensor, Tensor, Ten
     (scores.cross_entropy(labels, Default::default()), scores, labels.clone())
 }
 
-/// Lines of the evaluations, and on a terminal a bar for what takes long.
-struct Bar(Option<ProgressBar>);
-
-impl Bar {
-    fn new() -> Arc<Bar> {
-        let style = ProgressStyle::with_template("{msg} {bar:40} {pos}/{len}, {eta} left");
-        let bar = style.map(|style| ProgressBar::new(0).with_style(style)).ok();
-        Arc::new(Bar(bar.filter(|_| std::io::stderr().is_terminal())))
-    }
-    fn line(&self, record: &Record) {
-        match &self.0 {
-            Some(bar) => bar.suspend(|| println!("{record}")),
-            None => println!("{record}"),
-        }
-    }
+/// Curves on the terminal.
+#[cfg(feature = "dashboard")]
+fn progress() -> kiln::train::Dashboard {
+    kiln::train::Dashboard::new().title("handwritten digits")
 }
 
-impl Progress for Bar {
-    fn report(&self, task: Task, done: u64, total: u64) {
-        // What is small is over before it can be read.
-        if let Some(bar) = self.0.as_ref().filter(|_| total >= 50) {
-            bar.set_length(total);
-            bar.set_position(done);
-            bar.set_message(task.to_string());
+#[cfg(not(feature = "dashboard"))]
+use bar::progress;
+
+/// Without curves: lines of the evaluations, and on a terminal a bar for what takes long.
+#[cfg(not(feature = "dashboard"))]
+mod bar {
+    use std::io::IsTerminal;
+    use std::sync::Arc;
+
+    use indicatif::{ProgressBar, ProgressStyle};
+    use kiln::progress::{Progress, Task, set_progress};
+    use kiln::train::{Logger, Phase, Record};
+
+    pub fn progress() -> impl Logger {
+        let style = ProgressStyle::with_template("{msg} {bar:40} {pos}/{len}, {eta} left");
+        let bar = style.map(|style| ProgressBar::new(0).with_style(style)).ok();
+        let bar = Arc::new(Bar(bar.filter(|_| std::io::stderr().is_terminal())));
+        set_progress(Some(bar.clone()));
+        move |record: &Record| {
+            if record.phase == Phase::Validation {
+                bar.line(record);
+            }
+            Ok(())
+        }
+    }
+
+    struct Bar(Option<ProgressBar>);
+
+    impl Bar {
+        fn line(&self, record: &Record) {
+            match &self.0 {
+                Some(bar) => bar.suspend(|| println!("{record}")),
+                None => println!("{record}"),
+            }
+        }
+    }
+
+    impl Progress for Bar {
+        fn report(&self, task: Task, done: u64, total: u64) {
+            // What is small is over before it can be read.
+            if let Some(bar) = self.0.as_ref().filter(|_| total >= 50) {
+                bar.set_length(total);
+                bar.set_position(done);
+                bar.set_message(task.to_string());
+            }
         }
     }
 }

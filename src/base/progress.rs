@@ -64,12 +64,14 @@ static SHOWN_BY: RwLock<Option<Arc<dyn Progress>>> = RwLock::new(None);
 
 /// Shows the progress of all work of this process from now on, or of none.
 pub fn set_progress(progress: Option<Arc<dyn Progress>>) {
+    drop(replace_progress(progress));
+}
+
+/// [`set_progress`]; what showed it before.
+pub(crate) fn replace_progress(progress: Option<Arc<dyn Progress>>) -> Option<Arc<dyn Progress>> {
     IS_SHOWN.store(progress.is_some(), Ordering::Relaxed);
-    let before = {
-        let mut shown_by = SHOWN_BY.write().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *shown_by, progress)
-    };
-    drop(before);
+    let mut shown_by = SHOWN_BY.write().unwrap_or_else(PoisonError::into_inner);
+    std::mem::replace(&mut *shown_by, progress)
 }
 
 /// Tells how far a task is, if somebody shows it.

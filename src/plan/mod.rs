@@ -55,6 +55,7 @@ mod varint;
 #[doc(hidden)]
 pub mod view;
 pub(crate) mod wait;
+pub(crate) mod watch;
 
 pub use build::Plan;
 pub use context::{Context, Counters, with_context};

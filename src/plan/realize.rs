@@ -22,6 +22,7 @@ use crate::plan::observe::ObservedRun;
 use crate::plan::run::{Calls, run};
 use crate::plan::view::{contiguous_range, view};
 use crate::plan::wait::{Turn, now};
+use crate::plan::watch::note;
 use crate::runtime::Waiting;
 use crate::runtime::trace::{self, Activity};
 use crate::schedule::fallback::Fallback;
@@ -158,6 +159,7 @@ async fn compute(target: &RealizeTarget, cells: &Cells, waiting: Waiting) -> Res
     let context = context::current();
     let (plan, values) = {
         let Prepared { plan, scalars } = prepare(&context, target, cells)?;
+        note(&plan, &target.collected);
         let call = |id| plan.call(&target.collected, id);
         may_transfer(&plan, &call, waiting)?;
         let leaves: Vec<Leaf> = target.collected.leaves().filter_map(|leaf| leaf.value().cloned()).collect();

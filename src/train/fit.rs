@@ -10,6 +10,7 @@ use crate::grad::without_grad;
 use crate::ir::pending::{Pending, register};
 use crate::nn::{Module, ModuleExt};
 use crate::optim::clip_grad_norm;
+use crate::plan::watch::watch;
 use crate::tensor::Tensor;
 use crate::train::evaluate::samples;
 use crate::train::metric::Scores;
@@ -134,7 +135,7 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
             if count == 0 {
                 break;
             }
-            let (loss, samples) = self.step(&mut *batches, count, span)?;
+            let (loss, samples) = self.watched(|trainer| trainer.step(&mut *batches, count, span))?;
             self.position.step += 1;
             self.position.batch += count as u64;
             self.show(source.batches(), samples)?;
@@ -156,8 +157,22 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
         let steps = self.opts.steps.map_or(in_epochs, |steps| steps.min(in_epochs));
         progress::report(Task::Train, step as usize, steps as usize);
         let samples = (samples * self.model.ranks()) as u64;
-        let made = StepRecord { epoch, step, steps, samples, device: self.device() };
+        let made =
+            StepRecord { epoch, step, epochs: self.opts.epochs, steps, samples, device: self.device() };
         self.loggers.iter_mut().try_for_each(|logger| logger.step(&made))
+    }
+
+    /// Runs a step, and tells loggers that want to know what its plans predict.
+    fn watched<R>(&mut self, step: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let wants = |trainer: &Self| trainer.loggers.iter().any(|logger| logger.wants_plans());
+        if self.model.rank() != 0 || !wants(self) {
+            return step(self);
+        }
+        let (made, plans) = watch(|| step(self));
+        let made = made?;
+        let mut wanting = self.loggers.iter_mut().filter(|logger| logger.wants_plans());
+        wanting.try_for_each(|logger| logger.plans(&plans))?;
+        Ok(made)
     }
 
     /// One step of the optimizer, on so many batches. The loss of the last of them, and the samples of all.

@@ -45,6 +45,8 @@
 
 #[cfg(feature = "safetensors")]
 mod checkpoints;
+#[cfg(feature = "dashboard")]
+mod dashboard;
 mod evaluate;
 mod fit;
 mod logs;
@@ -64,6 +66,8 @@ mod unsaved;
 
 #[cfg(feature = "safetensors")]
 pub use checkpoints::Checkpoints;
+#[cfg(feature = "dashboard")]
+pub use dashboard::Dashboard;
 pub use logs::{CsvLog, JsonLog};
 pub use metric::{Goal, Metric, Scores};
 pub use metrics::{Accuracy, ConfusionMatrix, F1, Perplexity};

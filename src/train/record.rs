@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::base::{Device, Error, Result};
+use crate::plan::PlanReport;
 use crate::tensor::Tensor;
 use crate::train::metric::Scores;
 
@@ -74,6 +75,8 @@ pub struct StepRecord {
     pub epoch: u64,
     /// Steps of the optimizer so far.
     pub step: u64,
+    /// Epochs in all.
+    pub epochs: u64,
     /// Steps when all epochs are over.
     pub steps: u64,
     /// Samples of the step's batches, on all ranks.
@@ -142,6 +145,17 @@ pub trait Logger {
     /// # Errors
     /// As [`Logger::record`].
     fn step(&mut self, _step: &StepRecord) -> Result<()> {
+        Ok(())
+    }
+    /// Whether to be told what the plans of the next step predict.
+    fn wants_plans(&self) -> bool {
+        false
+    }
+    /// The plans that a step has run, in order: one, unless it takes several batches.
+    ///
+    /// # Errors
+    /// As [`Logger::record`].
+    fn plans(&mut self, _plans: &[PlanReport]) -> Result<()> {
         Ok(())
     }
     /// The training has ended.

@@ -3,6 +3,7 @@
 #[path = "../support/adapter.rs"]
 mod adapter;
 mod checkpoint;
+mod dashboard;
 mod data;
 mod grad_scaler;
 #[cfg(feature = "safetensors")]

@@ -1,11 +1,14 @@
-//! The page of a training: whole whenever it is there, and that of all of a training that is resumed.
+//! What loggers are told of a training, and its page: whole whenever it is there, and that of all of a training that
+//! is resumed.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::process::Command;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use kiln::Error;
-use kiln::train::{Checkpoints, Report, TrainerOpts};
+use kiln::train::{Checkpoints, Logger, Record, Report, StepRecord, TrainerOpts};
+use kiln::{Error, PlanReport};
 
 use crate::train::{alone, folder, loader, trainer};
 
@@ -92,4 +95,49 @@ fn a_training_that_fails_leaves_a_page_that_says_so() {
     // The first was written at once, the others with the error.
     assert_eq!(page.matches("train, step").count(), 6 * 2);
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// What a logger that asks for plans is told.
+#[derive(Clone, Default)]
+struct Told {
+    steps: Rc<RefCell<Vec<StepRecord>>>,
+    /// Kernels and bytes at most, of each plan.
+    plans: Rc<RefCell<Vec<(u64, u64)>>>,
+}
+
+impl Logger for Told {
+    fn record(&mut self, _record: &Record) -> kiln::Result<()> {
+        Ok(())
+    }
+    fn step(&mut self, step: &StepRecord) -> kiln::Result<()> {
+        self.steps.borrow_mut().push(*step);
+        Ok(())
+    }
+    fn wants_plans(&self) -> bool {
+        self.steps.borrow().len() == 1
+    }
+    fn plans(&mut self, plans: &[PlanReport]) -> kiln::Result<()> {
+        self.plans.borrow_mut().extend(plans.iter().map(|plan| (plan.launches(), plan.peak_bytes())));
+        Ok(())
+    }
+}
+
+#[test]
+fn loggers_are_told_of_each_step_and_of_the_plans_of_one_if_they_ask() {
+    for accumulate in [1, 2] {
+        let told = Told::default();
+        alone(|| {
+            let opts = TrainerOpts::default().epochs(2).accumulate(accumulate);
+            trainer(opts).log_to(told.clone()).fit(&loader(44)).unwrap();
+        });
+        let (steps, plans) = (told.steps.take(), told.plans.take());
+        let steps: Vec<_> = steps.iter().map(|s| (s.epoch, s.step, s.epochs, s.steps, s.samples)).collect();
+        // The last batch of an epoch has 4 samples.
+        match accumulate {
+            1 => assert_eq!(steps[4..7], [(0, 5, 2, 12, 8), (0, 6, 2, 12, 4), (1, 7, 2, 12, 8)]),
+            _ => assert_eq!(steps[2..4], [(0, 3, 2, 6, 12), (1, 4, 2, 6, 16)]),
+        }
+        assert_eq!(plans.len(), accumulate, "a plan for each batch");
+        assert!(plans.iter().all(|&(kernels, bytes)| kernels > 0 && bytes > 0), "{plans:?}");
+    }
 }
