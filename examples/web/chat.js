@@ -5,7 +5,9 @@ const find = (name) => document.getElementById('chat-' + name);
 const [panel, device, file, state, form, prompt, send, stop, said] =
     ['panel', 'device', 'file', 'state', 'form', 'prompt', 'send', 'stop', 'said'].map(find);
 
-let library = null, model = null, chosen = null, answering = false, stopped = false;
+let library = null, model = null, chosen = null, stopped = false;
+/** What the panel is at: nothing, loading a file, ready for a question, or answering. */
+let at = 'nothing';
 
 const say = (text, wrong = false) => {
     state.textContent = text;
@@ -14,14 +16,29 @@ const say = (text, wrong = false) => {
 const reason = (error) => (error instanceof Error ? error.message : String(error));
 /** What the browser does between two tokens: it draws them, and hears the visitor. */
 const turn = () => new Promise((next) => setTimeout(next));
-const ready = (is) => {
-    [prompt.disabled, send.disabled, stop.disabled] = [!is, !is || answering, !answering];
-    [device.disabled, file.disabled] = [answering, answering];
+const turnTo = (next) => {
+    at = next;
+    prompt.disabled = at !== 'ready' && at !== 'answering';
+    send.disabled = at !== 'ready';
+    stop.disabled = at !== 'answering';
+    device.disabled = file.disabled = at === 'loading' || at === 'answering';
+};
+
+/** Opens the device; the CPU where the browser has no GPU to give. */
+const open = async () => {
+    try {
+        await library.open(device.value);
+    } catch (error) {
+        if (device.value === 'cpu') throw error;
+        device.value = 'cpu';
+        device.options[0].disabled = true;
+        await library.open(device.value);
+    }
 };
 
 const load = async () => {
-    if (!chosen) return;
-    ready(false);
+    if (!chosen || at === 'loading' || at === 'answering') return;
+    turnTo('loading');
     model?.free();
     model = null;
     try {
@@ -29,13 +46,14 @@ const load = async () => {
         library ??= await import('./chat/kiln_web.js').then(async (made) => { await made.default(); return made; });
         say(`Reading ${chosen.name}, ${(chosen.size / 1e6).toFixed(1)} MB.`);
         const started = performance.now();
-        await library.open(device.value);
+        await open();
         model = await library.Chat.open(chosen, chosen.name, device.value);
         say(`${model.describe()}, read in ${((performance.now() - started) / 1000).toFixed(1)} s.`);
-        ready(true);
+        turnTo('ready');
         prompt.focus();
     } catch (error) {
         say(reason(error), true);
+        turnTo('nothing');
     }
 };
 
@@ -49,13 +67,13 @@ const paragraph = (who, text) => {
 
 const answer = async () => {
     const text = prompt.value.trim();
-    if (!text || !model || answering) return;
+    if (!text || at !== 'ready') return;
     paragraph('you', text);
     const shown = paragraph('model', '');
     // A screen reader reads the answer when it is whole.
     said.setAttribute('aria-busy', 'true');
-    [answering, stopped] = [true, false];
-    ready(true);
+    stopped = false;
+    turnTo('answering');
     say('Reading the question.');
     const started = performance.now();
     let first = 0;
@@ -82,10 +100,9 @@ const answer = async () => {
     } catch (error) {
         say(reason(error), true);
     }
-    answering = false;
     said.removeAttribute('aria-busy');
     prompt.value = '';
-    ready(true);
+    turnTo('ready');
     prompt.focus();
 };
 
@@ -101,8 +118,8 @@ panel.addEventListener('dragleave', () => panel.classList.remove('over'));
 panel.addEventListener('drop', (event) => {
     event.preventDefault();
     panel.classList.remove('over');
-    if (answering || !event.dataTransfer.files.length) return;
-    chosen = event.dataTransfer.files[0];
+    if (at === 'loading' || at === 'answering') return;
+    chosen = event.dataTransfer.files[0] ?? chosen;
     load();
 });
 if (!navigator.gpu) { device.value = 'cpu'; device.options[0].disabled = true; }
