@@ -37,6 +37,7 @@ impl Page {
             ("pkg/", built.join("pkg")),
             ("corpus/", own("tests/corpus")),
             ("files/", own("tests/files/recorded")),
+            ("models/", std::env::temp_dir()),
             ("data/", own("examples/data")),
             ("", own("tests/web")),
         ];
@@ -204,14 +205,17 @@ fn weights_load_by_address_with_ranges_and_without() {
 }
 
 #[test]
-fn a_language_model_that_is_chosen_answers_on_both_devices() {
-    let Some(Page(browser)) = Page::open("page/index.html", &[]) else { return };
-    let file = std::env::temp_dir().join(format!("kiln-alphabet-{}.gguf", std::process::id()));
+fn a_language_model_by_address_or_chosen_answers_on_both_devices() {
+    let name = format!("kiln-alphabet-{}.gguf", std::process::id());
+    let file = std::env::temp_dir().join(&name);
     alphabet::save(&file);
-    browser.write("#chat-file", &file.display().to_string());
+    let address = format!("page/index.html?model=/models/{name}");
+    let Some(Page(browser)) = Page::open(&address, &[]) else { return };
     for device in ["wgpu:0", "cpu"] {
         let choose = format!("device.value = '{device}'; device.dispatchEvent(new Event('change'))");
         if device == "cpu" {
+            browser.write("#chat-file", &file.display().to_string());
+            until(&browser, "!document.querySelector('#chat-device').disabled");
             browser.run(&format!("const device = document.querySelector('#chat-device'); {choose}"));
         }
         until(
@@ -226,13 +230,16 @@ fn a_language_model_that_is_chosen_answers_on_both_devices() {
         let rate = browser.number("return parseFloat(document.querySelector('#chat-rate').textContent)");
         assert!(rate > 0.0, "{device}: {rate} tokens a second");
     }
-    let other = file.with_extension("txt");
-    std::fs::write(&other, "no model").expect("a file");
-    browser.write("#chat-file", &other.display().to_string());
+    std::fs::remove_file(file).expect("a file");
+    // One that is dropped, and is none.
+    browser.run(
+        "const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File(['no model'], 'dropped.gguf'));
+        document.querySelector('#chat-panel').dispatchEvent(new DragEvent('drop', { dataTransfer }))",
+    );
     until(&browser, "document.querySelector('#chat-state').className === 'wrong'");
     let told = browser.text("return document.querySelector('#chat-state').textContent");
-    assert!(told.contains("kiln-alphabet") && told.contains("GGUF"), "{told}");
-    [file, other].iter().for_each(|file| std::fs::remove_file(file).expect("a file"));
+    assert!(told.contains("dropped.gguf: it does not begin with GGUF"), "{told}");
     let log = browser.log().to_string();
     assert!(!log.contains("SEVERE"), "{log}");
 }

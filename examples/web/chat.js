@@ -1,11 +1,14 @@
-// The language model's panel: the library that has one (src/chat.rs) is loaded when a file is chosen.
+// The language model's panel: the library that has one (src/chat.rs) is loaded when a file is chosen, or named by
+// the page's address: index.html?model=ADDRESS.
 
 const MOST = 200;
 const find = (name) => document.getElementById('chat-' + name);
 const [panel, device, file, state, form, prompt, send, stop, said] =
     ['panel', 'device', 'file', 'state', 'form', 'prompt', 'send', 'stop', 'said'].map(find);
 
-let library = null, model = null, chosen = null, stopped = false;
+let library = null, model = null, stopped = false;
+/** A file, or the address of one. */
+let chosen = null;
 /** What the panel is at: nothing, loading a file, ready for a question, or answering. */
 let at = 'nothing';
 
@@ -44,10 +47,13 @@ const load = async () => {
     try {
         say('Loading the library.');
         library ??= await import('./chat/kiln_web.js').then(async (made) => { await made.default(); return made; });
-        say(`Reading ${chosen.name}, ${(chosen.size / 1e6).toFixed(1)} MB.`);
+        const whole = chosen instanceof File;
+        say(whole ? `Reading ${chosen.name}, ${(chosen.size / 1e6).toFixed(1)} MB.` : `Reading ${chosen}.`);
         const started = performance.now();
         await open();
-        model = await library.Chat.open(chosen, chosen.name, device.value);
+        model = whole
+            ? await library.Chat.open(chosen, chosen.name, device.value)
+            : await library.Chat.fetch(chosen, device.value);
         say(`${model.describe()}, read in ${((performance.now() - started) / 1000).toFixed(1)} s.`);
         turnTo('ready');
         prompt.focus();
@@ -122,4 +128,6 @@ panel.addEventListener('drop', (event) => {
     chosen = event.dataTransfer.files[0] ?? chosen;
     load();
 });
+chosen = new URLSearchParams(location.search).get('model');
 if (!navigator.gpu) { device.value = 'cpu'; device.options[0].disabled = true; }
+load();

@@ -1,6 +1,7 @@
 //! A language model that answers.
 
 use js_sys::{Function, Promise};
+use kiln::io::RangeReader;
 use kiln::io::gguf::Gguf;
 use kiln::nn::{ModuleExt, Sampling};
 use kiln::prelude::*;
@@ -12,7 +13,7 @@ use wasm_bindgen_futures::JsFuture;
 use web_sys::Blob;
 
 use crate::Result;
-use crate::sources::Chosen;
+use crate::sources::{Address, Chosen};
 
 /// Tokens of a question and its answer.
 const CONTEXT: usize = 1024;
@@ -31,8 +32,20 @@ impl Chat {
     /// # Errors
     /// A file that is none, or of a model that is not known.
     pub async fn open(file: Blob, name: String, device: String) -> Result<Chat> {
-        let device: Device = device.parse()?;
-        let gguf = Gguf::open_async(Chosen { name: name.clone(), file }).await?;
+        Chat::read(Chosen { name, file }, device).await
+    }
+
+    /// Reads a file by address, onto a device that is open.
+    ///
+    /// # Errors
+    /// An address that does not answer; a file that is none, or of a model that is not known.
+    pub async fn fetch(address: String, device: String) -> Result<Chat> {
+        Chat::read(Address::new(address), device).await
+    }
+
+    async fn read(file: impl RangeReader, device: String) -> Result<Chat> {
+        let (name, device): (String, Device) = (file.name(), device.parse()?);
+        let gguf = Gguf::open_async(file).await?;
         // The file's blocks are multiplied as they are.
         set_float32_matmul_precision(Precision::Medium);
         let opts = LoadModelOpts::default().device(device);
