@@ -138,7 +138,8 @@ impl MultiheadAttention {
             if limits.is_plain() && (input.mask.is_none() || !limits.causal) {
                 (opts.causal, opts.mask) = (limits.causal, input.mask);
             } else {
-                let at = Positions { queries: q.dims::<4>()?[2], keys: k.dims::<4>()?[2], start: None };
+                let [queries, keys] = [q.dims::<4>()?[2], k.dims::<4>()?[2]];
+                let at = Positions { queries, keys, start: None, starts: None };
                 opts.mask = limits.with(site, &q, at, input.mask.as_ref())?;
             }
             Ok(self.out_proj.forward(&joined(&q.scaled_dot_product_attention(&k, &v, opts))))
@@ -209,7 +210,8 @@ impl MultiheadAttention {
             let q = self.queries(x, Some(position));
             let [k, v] = self.keys_values_at(x, Some(position));
             let (k, v) = cache.append_at(site, &k, &v, position)?;
-            let at = Positions { queries: length, keys: k.dims::<4>()?[2], start: Some(position) };
+            let (keys, starts) = (k.dims::<4>()?[2], cache.starts());
+            let at = Positions { queries: length, keys, start: Some(position), starts: starts.as_ref() };
             let mut opts = self.scores();
             opts.mask = self.limits().with(site, &q, at, None)?;
             Ok(self.out_proj.forward(&joined(&q.scaled_dot_product_attention(&k, &v, opts))))

@@ -25,6 +25,8 @@ pub(super) struct Positions<'a> {
     /// The first query's position, where it follows others that are cached; of the keys, those after the
     /// last query's position are not there then.
     pub start: Option<&'a Tensor>,
+    /// Where each sequence begins, `[n]`; before that is padding, which sees itself alone.
+    pub starts: Option<&'a Tensor>,
 }
 
 impl PositionMask {
@@ -81,7 +83,13 @@ impl PositionMask {
             let near = distance.lt(window as i64);
             if self.causal { near } else { near.logical_and(&distance.gt(-(window as i64))) }
         });
-        both(later, window, |a, b| a.logical_and(b))
+        // Padding sees itself, since what sees nothing is NaN.
+        let begun = at.starts.map(|starts| {
+            let keys = Tensor::arange(0, at.keys as i64, 1, (distance.device(), DType::I64));
+            keys.ge(starts.reshape([-1, 1, 1, 1])).logical_or(&distance.eq(0))
+        });
+        let look = both(later, window, |a, b| a.logical_and(b));
+        both(look, begun, |a, b| a.logical_and(b))
     }
 }
 

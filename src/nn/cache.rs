@@ -24,6 +24,8 @@ pub struct KvCache {
     /// `[n, heads, capacity, e]`.
     values: Var,
     lengths: Mutex<Lengths>,
+    /// Where sequences begin, `[n]`, unless all begin at 0.
+    starts: Mutex<Option<Tensor>>,
 }
 
 /// How many positions the cache had at each of the latest keys, of which it holds one: the last, or one
@@ -67,7 +69,8 @@ pub struct CachedKeys {
     pub keys: Tensor,
     /// Values, of the same shape.
     pub values: Tensor,
-    /// Where the appended positions may look, `Bool` `[l, s]`: at themselves and what was there before.
+    /// Where the appended positions may look, `Bool` `[l, s]`, or `[n, 1, l, s]` if sequences begin at
+    /// [different positions](KvCache::set_starts): at themselves and what was there before.
     pub mask: Tensor,
 }
 
@@ -86,7 +89,7 @@ impl KvCache {
     pub fn new(shape: [usize; 4], place: impl Into<Place>) -> KvCache {
         let place = place.into();
         let zeros = || Var::new(Tensor::zeros(shape, place));
-        KvCache { keys: zeros(), values: zeros(), lengths: Mutex::default() }
+        KvCache { keys: zeros(), values: zeros(), lengths: Mutex::default(), starts: Mutex::default() }
     }
 
     /// Adds keys and values, `[n, heads, l, e]`, and gives all, for an attention of your own. Writing costs
@@ -113,12 +116,50 @@ impl KvCache {
         self.check_room(site, keys, length)?;
         let start = site.argument(self.len() as i64, DType::I64, keys.device());
         let (keys, values) = self.append_at(site, keys, values, &start)?;
-        let at = Positions { queries: length, keys: keys.dims::<4>()?[2], start: Some(&start) };
+        let starts = self.starts();
+        let keys_read = keys.dims::<4>()?[2];
+        let at = Positions { queries: length, keys: keys_read, start: Some(&start), starts: starts.as_ref() };
         let causal = PositionMask { causal: true, ..PositionMask::default() };
         match causal.with(site, &keys, at, None)? {
             Some(mask) => Ok(CachedKeys { keys, values, mask }),
             None => Err(site.error("a causal mask", "none", &[&keys])),
         }
+    }
+
+    /// Says where each of the `n` sequences begins, `[n]` of integers: what is before is padding, at which no
+    /// later position looks. So texts of different lengths are one batch, those that are shorter with padding
+    /// at their left. Distances between positions stay, so rotary positions and ALiBi need nothing else.
+    ///
+    /// # Errors
+    /// Another shape or type.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::KvCache;
+    /// let cache = KvCache::new([2, 1, 8, 2], ());
+    /// cache.set_starts(&Tensor::from([0i64, 2]))?;
+    /// let held = cache.append(&Tensor::ones([2, 1, 3, 2], ()), &Tensor::ones([2, 1, 3, 2], ()))?;
+    /// // The last position of the second sequence sees itself alone: two are padding.
+    /// assert_eq!(held.mask.i((1, 0, 2)).to_vec::<bool>()?[..4], [false, false, true, false]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn set_starts(&self, starts: &Tensor) -> Result<()> {
+        let (site, keys) = (CallSite::here("set_starts"), self.keys.get());
+        starts.check()?;
+        if starts.shape()[..] != keys.shape()[..1] || !starts.dtype().is_int() {
+            let expected = format!("integers of shape [{}]", keys.shape()[0]);
+            return Err(site.error(expected, format!("{} {}", starts.dtype(), starts.shape()), &[starts]));
+        }
+        let starts = site.cast(&starts.detach().to(keys.device()), DType::I64);
+        *self.starts.lock().unwrap_or_else(PoisonError::into_inner) = Some(starts);
+        Ok(())
+    }
+
+    /// Where sequences begin, unless all begin at 0.
+    pub(super) fn starts(&self) -> Option<Tensor> {
+        self.starts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many positions there are, as a rank-0 integer tensor for [`Rotary::turn`](crate::nn::Rotary::turn):
@@ -172,7 +213,8 @@ impl KvCache {
         let first = self.len();
         let held = |var: &Var| Var::new(var.get());
         let lengths = Mutex::new(Lengths { first, latest: Vec::new() });
-        KvCache { keys: held(&self.keys), values: held(&self.values), lengths }
+        let starts = Mutex::new(self.starts());
+        KvCache { keys: held(&self.keys), values: held(&self.values), lengths, starts }
     }
 
     /// Number of positions.
@@ -187,13 +229,14 @@ impl KvCache {
     pub fn capacity(&self) -> usize {
         self.keys.get().shape().get(2).copied().unwrap_or(0)
     }
-    /// Forgets all positions.
+    /// Forgets all positions, and where sequences begin.
     pub fn clear(&self) {
         for held in [&self.keys, &self.values] {
             // What it holds is valid, so this is too.
             let _valid = held.replace(held.get().detach());
         }
         *self.lengths() = Lengths::default();
+        *self.starts.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn lengths(&self) -> MutexGuard<'_, Lengths> {

@@ -120,15 +120,17 @@ impl<F: FnMut(&Tensor) -> Tensor> Tokens<F> {
         Some(picked)
     }
 
-    /// The latest tokens, always as many, so that no length needs a plan of its own.
     fn seen(&self, logits: &Tensor) -> Option<Tensor> {
-        let window = self.opts.repetition_window;
-        let latest = &self.latest[self.latest.len().saturating_sub(window)..];
+        let all: Vec<i64> = latest(&self.latest, self.opts.repetition_window).collect();
         let mut shape = vec![1; logits.rank()];
-        *shape.last_mut()? = window;
-        let all: Vec<i64> = latest.iter().cycle().take(window).copied().collect();
+        *shape.last_mut()? = all.len();
         (!all.is_empty()).then(|| Tensor::from_vec(all, shape, logits.device()))
     }
+}
+
+/// The latest of some tokens, always as many, so that no length needs a plan of its own.
+pub(super) fn latest(tokens: &[i64], window: usize) -> impl Iterator<Item = i64> {
+    tokens[tokens.len().saturating_sub(window)..].iter().cycle().take(window).copied()
 }
 
 impl<F: FnMut(&Tensor) -> Tensor> Iterator for Tokens<F> {

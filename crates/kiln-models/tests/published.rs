@@ -41,6 +41,22 @@ fn smollm2_knows_the_capital_of_france() {
 }
 
 #[test]
+fn texts_of_different_lengths_are_continued_together_as_alone() {
+    let Some(path) = published(SMOLLM2) else { return };
+    let texts = ["The capital of France is", "Once upon a time, in a small village by the sea, there lived"];
+    let model = LanguageModel::open(&path, LoadModelOpts::default()).unwrap();
+    let opts = TextOpts::default().max_tokens(4);
+    let alone = |text: &&str| -> String {
+        model.session_of(32).complete(text, opts.clone()).unwrap().map(Result::unwrap).collect()
+    };
+    let alone: Vec<String> = texts.iter().map(alone).collect();
+    assert_eq!(model.complete_all(&texts, &opts).unwrap(), alone);
+    // One is done before the other.
+    let stopped = model.complete_all(&texts, &opts.stop(".")).unwrap();
+    assert_eq!((&stopped[0][..], &stopped[1]), (" Paris", &alone[1]));
+}
+
+#[test]
 fn a_longer_conversation_costs_only_what_is_new() {
     let Some(path) = published(SMOLLM2) else { return };
     let model = LanguageModel::open(&path, LoadModelOpts::default()).unwrap();

@@ -1,5 +1,6 @@
 //! Text: tokenizers, chat templates, and models with both.
 
+mod completions;
 mod gguf_tokenizer;
 mod language_model;
 mod sentence_encoder;
