@@ -205,3 +205,20 @@ fn what_does_not_divide_among_ranks_is_an_error() {
     assert!(found[0][0].starts_with(expected), "{}", found[0][0]);
     assert!(found.iter().flatten().all(|error| error.contains("divides among 3 ranks")));
 }
+
+#[test]
+fn parts_of_a_model_are_not_averaged() {
+    let found = ranks(2, |group| {
+        let model = divided(group)?;
+        let table = model.parameters().remove(0);
+        let before = table.get().to_vec::<f32>()?;
+        // The ranks that divide the model, where those that have the same parts are meant.
+        let error = Ddp::new(model, group, ()).unwrap_err().to_string();
+        assert_eq!(table.get().to_vec::<f32>()?, before);
+        Ok(error)
+    });
+    for error in found {
+        assert!(error.contains("0.weight f32[4, 12], part 0 of 2"), "{error}");
+        assert!(error.contains("0.weight f32[4, 12], part 1 of 2"), "{error}");
+    }
+}

@@ -98,9 +98,9 @@ impl<M: Module> Ddp<M> {
     /// averages.
     ///
     /// # Errors
-    /// Models that differ between ranks in a parameter's or a buffer's name, shape or type; a bucket of 0
-    /// bytes, or a `compress` that is no floating type; what computing the parameters says;
-    /// [`Error::Collective`].
+    /// Models that differ between ranks in a parameter's or a buffer's name, shape or type, or in which part of
+    /// a parameter they have; a bucket of 0 bytes, or a `compress` that is no floating type; what computing the
+    /// parameters says; [`Error::Collective`].
     #[track_caller]
     pub fn new(module: M, group: &Group, opts: impl Into<DdpOpts>) -> Result<Ddp<M>> {
         let (span, opts) = (Span::caller(), opts.into());
@@ -108,7 +108,11 @@ impl<M: Module> Ddp<M> {
         check(&opts, span)?;
         let (params, buffers) = (module.named_parameters(), module.named_buffers());
         let of = |name: &str, x: &Tensor| format!("{name} {}{}", x.dtype(), x.shape());
-        let lines = params.iter().map(|(name, param)| of(name, &param.get()));
+        let part = |param: &Param| {
+            let sharers = param.cell().sharers();
+            sharers.map_or(String::new(), |it| format!(", part {} of {}", it.rank(), it.size()))
+        };
+        let lines = params.iter().map(|(name, param)| of(name, &param.get()) + &part(param));
         let lines: Vec<String> = lines.chain(buffers.iter().map(|(name, b)| of(name, &b.get()))).collect();
         agree(group, "Ddp::new", "parameters and buffers", &lines, span)?;
         // Quantized parameters are never trained, and come from one file on all ranks.
