@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::base::{Device, Error, Result, Span};
 use crate::data::Batch;
 use crate::io::StateDict;
+use crate::ir::collective::Reduce;
 use crate::nn::{Module, ModuleExt};
 use crate::tensor::Tensor;
 use crate::train::metric::Scores;
@@ -13,7 +14,8 @@ use crate::train::opts::Every;
 use crate::train::trainer::Trainer;
 
 /// Saves a training's state in a folder, as `step-00001200.safetensors`, now and then and when it ends. Each
-/// file is written whole or not at all. Of several ranks rank 0 writes, and all read.
+/// file is written whole or not at all. Of several ranks rank 0 writes, and all read. Of a model that ranks divide,
+/// each part is a file, as `step-00001200-part-0-of-2.safetensors`.
 ///
 /// PyTorch: `ModelCheckpoint` of Lightning.
 ///
@@ -60,18 +62,23 @@ impl Checkpoints {
         self
     }
 
-    /// The newest file, and its step.
+    /// The newest file of a whole model, and its step.
     ///
     /// # Errors
     /// A folder that cannot be read.
     #[track_caller]
     pub fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
-        let all = self.all().map_err(|error| self.failed(&error, Span::caller()))?;
+        self.latest_of("", Span::caller())
+    }
+
+    /// The newest file of a part, by what its name ends with.
+    fn latest_of(&self, part: &str, span: Span) -> Result<Option<(u64, PathBuf)>> {
+        let all = self.all(part).map_err(|error| self.failed(&error, span))?;
         Ok(all.into_iter().next_back())
     }
 
-    /// The files, by step.
-    fn all(&self) -> std::io::Result<Vec<(u64, PathBuf)>> {
+    /// The files of a part, by step.
+    fn all(&self, part: &str) -> std::io::Result<Vec<(u64, PathBuf)>> {
         let names = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             names => names?,
@@ -80,7 +87,8 @@ impl Checkpoints {
         for entry in names {
             let path = entry?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let step = name.strip_prefix("step-").and_then(|name| name.strip_suffix(ENDING));
+            let step =
+                name.strip_prefix("step-").and_then(|name| name.strip_suffix(ENDING)?.strip_suffix(part));
             if let Some(step) = step.and_then(|step| step.parse().ok()) {
                 found.push((step, path));
             }
@@ -89,8 +97,8 @@ impl Checkpoints {
         Ok(found)
     }
 
-    fn path(&self, step: u64) -> PathBuf {
-        self.folder.join(format!("step-{step:08}{ENDING}"))
+    fn path(&self, step: u64, part: &str) -> PathBuf {
+        self.folder.join(format!("step-{step:08}{part}{ENDING}"))
     }
 
     fn write(&self, state: &StateDict, path: &Path, span: Span) -> Result<()> {
@@ -98,9 +106,9 @@ impl Checkpoints {
         state.save(path)
     }
 
-    /// Removes all but the newest.
-    fn prune(&self) {
-        let all = self.all().unwrap_or_default();
+    /// Removes all but the newest of a part.
+    fn prune(&self, part: &str) {
+        let all = self.all(part).unwrap_or_default();
         let old = all.len().saturating_sub(self.keep);
         all.into_iter().take(old).for_each(|(_, path)| drop(fs::remove_file(path)));
     }
@@ -125,11 +133,14 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
             let expected = "a trainer with checkpoints(..)".into();
             return Err(Error::Argument { call: "resume", expected, found: "one without".into(), span });
         };
-        let own = checkpoints.latest()?.map_or(-1, |(step, _)| step as i64);
+        let sharers = self.sharers();
+        let own = checkpoints.latest_of(&sharers.suffix(), span)?.map_or(-1, |(step, _)| step as i64);
         let step = Tensor::from_vec(vec![own], (), Device::cpu());
         let step = self.model.group().map_or_else(|| step.clone(), |group| group.broadcast(&step, 0));
-        let Ok(step) = u64::try_from(step.item::<i64>()?) else { return Ok(false) };
-        let state = StateDict::open(checkpoints.path(step))?;
+        // One that all parts have.
+        let step = sharers.all_reduce(Reduce::Min, step.item()?)?;
+        let Ok(step) = u64::try_from(step) else { return Ok(false) };
+        let state = StateDict::open(checkpoints.path(step, &sharers.suffix()))?;
         self.load_state_dict(&state)?;
         Ok(true)
     }
@@ -158,13 +169,18 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
         if !self.checkpoints.as_ref().is_some_and(is_due) {
             return Ok(());
         }
-        let state = self.state_dict()?;
-        if let Some(checkpoints) = self.checkpoints.as_ref().filter(|_| self.model.rank() == 0) {
-            checkpoints.write(&state, &checkpoints.path(step), Span::caller())?;
-            checkpoints.prune();
+        let (state, sharers) = (self.state_dict()?, self.sharers());
+        let writing = self.checkpoints.as_ref().filter(|_| self.model.rank() == 0);
+        if let Some(checkpoints) = writing {
+            checkpoints.write(&state, &checkpoints.path(step, &sharers.suffix()), Span::caller())?;
         }
-        // Nobody goes on before it is on the disk.
-        self.model.group().map_or(Ok(()), |group| group.barrier())
+        // Nobody goes on before it is on the disk, nor removes what others may need for want of it.
+        self.model.group().map_or(Ok(()), |group| group.barrier())?;
+        sharers.all_reduce(Reduce::Max, 0)?;
+        if let Some(checkpoints) = writing {
+            checkpoints.prune(&sharers.suffix());
+        }
+        Ok(())
     }
 
     /// Keeps the model if it is better than any before.
@@ -173,14 +189,14 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
             return Ok(());
         };
         let (goal, value) = (self.goal(&name), scores.get(&name));
-        let (rank, state) = (self.model.rank(), self.model().state_dict()?);
+        let (rank, state, part) = (self.model.rank(), self.model().state_dict()?, self.sharers().suffix());
         let (Some(goal), Some(value), Some(checkpoints)) = (goal, value, &mut self.checkpoints) else {
             return Ok(());
         };
         if goal.is_better(value, checkpoints.best_value.unwrap_or(goal.worst()), 0.0) {
             checkpoints.best_value = Some(value);
             if rank == 0 {
-                let path = checkpoints.folder.join(format!("best{ENDING}"));
+                let path = checkpoints.folder.join(format!("best{part}{ENDING}"));
                 checkpoints.write(&state, &path, Span::caller())?;
             }
         }

@@ -15,6 +15,7 @@ use crate::tensor::Tensor;
 use crate::train::evaluate::samples;
 use crate::train::metric::Scores;
 use crate::train::record::{Ended, EpochEvent, Phase, Record, StepEvent, StepRecord, Summary};
+use crate::train::sharers::Sharers;
 use crate::train::source::{BatchSource, Sharing};
 use crate::train::trainer::Trainer;
 
@@ -86,7 +87,7 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
         self.check(span)?;
         let (ranks, rank) = (self.model.ranks(), self.model.rank());
         let part = if ranks > 1 { source.share(ranks, rank, Sharing::Equal)? } else { None };
-        if rank == 0 {
+        if self.logs() {
             let steps = self.position.step;
             self.loggers.iter_mut().try_for_each(|logger| logger.begin(steps))?;
         }
@@ -98,7 +99,7 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
         let ended = self.epochs(part.as_deref().unwrap_or(source), span)?;
         self.save_at_end()?;
         let summary = self.summary(ended);
-        if self.model.rank() == 0 {
+        if self.logs() {
             self.loggers.iter_mut().try_for_each(|logger| logger.finish(&summary))?;
         }
         self.hooks.end.iter_mut().try_for_each(|call| call(&summary, self.model.module()))?;
@@ -149,7 +150,7 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
 
     /// Tells whoever shows progress, of an epoch of so many batches and a step of so many samples.
     fn show(&mut self, batches: usize, samples: usize) -> Result<()> {
-        if self.model.rank() != 0 {
+        if !self.logs() {
             return Ok(());
         }
         let Position { epoch, step, .. } = self.position;
@@ -165,7 +166,7 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
     /// Runs a step, and tells loggers that want to know what its plans predict.
     fn watched<R>(&mut self, step: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let wants = |trainer: &Self| trainer.loggers.iter().any(|logger| logger.wants_plans());
-        if self.model.rank() != 0 || !wants(self) {
+        if !self.logs() || !wants(self) {
             return step(self);
         }
         let (made, plans) = watch(|| step(self));
@@ -316,7 +317,7 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
     fn record(&mut self, phase: Phase, scores: Scores) -> Result<()> {
         let Position { epoch, step, .. } = self.position;
         let record = Record { phase, epoch, step, seconds: self.position.seconds(), scores };
-        if self.model.rank() != 0 {
+        if !self.logs() {
             return Ok(());
         }
         self.loggers.iter_mut().try_for_each(|logger| logger.record(&record))
@@ -324,9 +325,23 @@ impl<M: Module, B: Batch> Trainer<'_, M, B> {
 
     /// Whether the end has been asked for, on any rank.
     fn is_stopped(&self) -> Result<bool> {
-        let own = self.stop.is_set();
-        let Some(group) = self.model.group() else { return Ok(own) };
-        let any = Tensor::full((), i64::from(own), crate::Device::cpu());
-        Ok(group.all_reduce(&any, Reduce::Max).item::<i64>()? > 0)
+        let own = i64::from(self.stop.is_set());
+        let any = match self.model.group() {
+            Some(group) => {
+                group.all_reduce(&Tensor::full((), own, crate::Device::cpu()), Reduce::Max).item::<i64>()?
+            }
+            None => own,
+        };
+        Ok(self.sharers().all_reduce(Reduce::Max, any)? > 0)
+    }
+
+    /// The ranks that divide the model.
+    pub(super) fn sharers(&self) -> Sharers {
+        Sharers::of(&self.params)
+    }
+
+    /// Whether this rank is the one of all that logs.
+    fn logs(&self) -> bool {
+        self.model.rank() == 0 && self.sharers().is_first()
     }
 }

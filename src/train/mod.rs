@@ -57,6 +57,7 @@ mod opts;
 mod output;
 mod record;
 mod report;
+mod sharers;
 mod source;
 mod state;
 mod stop;

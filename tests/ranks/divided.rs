@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use kiln::data::{DataLoader, LoaderOpts, Rows};
 use kiln::dist::{ColumnParallel, Ddp, Group, Mesh, RowParallel, VocabularyParallel};
 use kiln::nn::{Embedding, Layer, LayerNorm, Linear, Module, ModuleExt, Param, Sequential};
 use kiln::optim::{Adam, AdamOpts, GradScaler, Optimizer, Sgd, SgdOpts, clip_grad_norm};
 use kiln::prelude::*;
+use kiln::train::{Checkpoints, Record, Trainer, TrainerOpts};
 use kiln::{Context, Result, manual_seed, with_context};
 
 use crate::ddp::{close, ranks};
@@ -221,4 +225,56 @@ fn parts_of_a_model_are_not_averaged() {
         assert!(error.contains("0.weight f32[4, 12], part 0 of 2"), "{error}");
         assert!(error.contains("0.weight f32[4, 12], part 1 of 2"), "{error}");
     }
+}
+
+/// Trains a divided model on a mesh in a folder until some epoch, from where it was before. Its own part, and who
+/// logged.
+#[cfg(feature = "safetensors")]
+fn trained(mesh: &Mesh, folder: &std::path::Path, epochs: u64) -> Result<(Vec<f32>, bool)> {
+    let rows: Vec<i64> = (0..16).collect();
+    let (tokens, classes) = (rows.iter().map(|row| row * 3 % 8), rows.iter().map(|row| row % 4));
+    let (tokens, classes): (Vec<i64>, Vec<i64>) = (tokens.collect(), classes.collect());
+    let rows = Rows::new((Tensor::from_vec(tokens, [16], ()), Tensor::from_vec(classes, [16], ())))?;
+    let loader = DataLoader::new(rows, LoaderOpts::default().batch_size(4).shuffle(true))?;
+    manual_seed(3);
+    let model = divided(mesh.group("model")?)?;
+    let optimizer = Adam::new(model.parameters(), AdamOpts::default().lr(0.05));
+    let forward =
+        |model: &Sequential, (x, y): &(Tensor, Tensor)| model.forward(x).cross_entropy(y, Default::default());
+    let has_logged = Arc::new(AtomicBool::new(false));
+    let log = has_logged.clone();
+    let trainer =
+        Trainer::new(model, optimizer, forward, TrainerOpts::default().epochs(epochs).clip_norm(0.5));
+    let trainer = trainer.checkpoints(Checkpoints::new(folder)).ranks(mesh.group("data")?, ())?;
+    let mut trainer = trainer.log_to(move |_: &Record| {
+        log.store(true, Ordering::Relaxed);
+        Ok(())
+    });
+    trainer.resume()?;
+    trainer.fit(&loader)?;
+    let parts = trainer.model().parameters().into_iter().map(|param| param.get().to_vec::<f32>());
+    Ok((parts.collect::<Result<Vec<_>>>()?.concat(), has_logged.load(Ordering::Relaxed)))
+}
+
+#[cfg(feature = "safetensors")]
+#[test]
+fn a_trainer_saves_each_part_and_resumes_with_it() {
+    let folder = std::env::temp_dir().join(format!("kiln-parts-{}", std::process::id()));
+    let found = ranks(4, |group| {
+        let mesh = Mesh::new(group, &[("data", 2), ("model", 2)])?;
+        let whole = trained(&mesh, &folder.join("whole"), 3)?;
+        trained(&mesh, &folder.join("resumed"), 1)?;
+        Ok((whole, trained(&mesh, &folder.join("resumed"), 3)?))
+    });
+    for (rank, ((whole, logs), (resumed, _))) in found.iter().enumerate() {
+        assert_eq!(whole, resumed, "rank {rank}");
+        assert_eq!(*logs, rank == 0, "rank {rank} logs");
+    }
+    assert_ne!(found[0].0.0, found[1].0.0, "parts differ");
+    let names = std::fs::read_dir(folder.join("resumed")).expect("a folder");
+    let mut names: Vec<String> =
+        names.map(|entry| entry.expect("a file").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    assert_eq!(names, [0, 1].map(|part| format!("step-00000006-part-{part}-of-2.safetensors")));
+    std::fs::remove_dir_all(folder).expect("the folder is mine");
 }

@@ -48,7 +48,12 @@ const KILLED: &str = "KILN_TEST_KILLED";
 
 fn train_until_killed(folder: &Path) {
     let report = Report::new(folder.join("report.html")).every(Duration::from_millis(20));
-    let mut trainer = trainer(TrainerOpts::default().epochs(u64::MAX).log_every(1)).log_to(report);
+    let trainer = trainer(TrainerOpts::default().epochs(u64::MAX).log_every(1)).log_to(report);
+    // Slow enough that the second page has few points, which have titles then.
+    let mut trainer = trainer.on_step(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        Ok(())
+    });
     trainer.fit(&loader(40)).unwrap();
 }
 

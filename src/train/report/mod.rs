@@ -78,7 +78,8 @@ impl Report {
             page.records < self.records.len() && page.at.elapsed() >= self.every.max(page.took * SHARE)
         };
         if self.written.as_ref().is_none_or(is_due) {
-            self.write("not finished", &self.so_far())
+            // The next one replaces it: nobody waits for the disk.
+            self.write("not finished", &self.so_far(), Durability::Cache)
         } else {
             Ok(())
         }
@@ -92,7 +93,7 @@ impl Report {
         Summary { ended: Ended::Stopped, epochs, steps, seconds, loss: None, scores }
     }
 
-    fn write(&mut self, state: &str, summary: &Summary) -> Result<()> {
+    fn write(&mut self, state: &str, summary: &Summary, durability: Durability) -> Result<()> {
         let at = Instant::now();
         let parts = [
             ("TITLE", escaped(&self.title)),
@@ -110,7 +111,7 @@ impl Report {
         if let Some(folder) = self.path.parent() {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
-        replace(&self.path, &[page.as_bytes()], Durability::Synced).map_err(failed)?;
+        replace(&self.path, &[page.as_bytes()], durability).map_err(failed)?;
         self.written = Some(Written { at, took: at.elapsed(), records: self.records.len() });
         Ok(())
     }
@@ -246,13 +247,13 @@ impl Logger for Report {
             Ended::Early => "ended early",
             Ended::Stopped => "stopped",
         };
-        self.write(state, summary)
+        self.write(state, summary, Durability::Synced)
     }
 
     fn fail(&mut self, error: &Error) {
         let message = error.to_string();
         let state = format!("failed: {}", message.lines().next().unwrap_or_default());
         // The training has an error to return already.
-        let _ = self.write(&state, &self.so_far());
+        let _ = self.write(&state, &self.so_far(), Durability::Synced);
     }
 }
