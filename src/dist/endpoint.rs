@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
-use crate::base::{CollectiveError, Error, Result, Span};
+use crate::base::{CollectiveError, CollectiveProblem, Error, Result, Span};
 use crate::dist::device_engine::DeviceEngine;
 use crate::dist::reduce::reduce;
 use crate::dist::transport::{Header, Incoming, Moved, Outgoing, Transport};
@@ -69,7 +69,7 @@ impl Endpoint {
         Header { number, operation: described(name, ty), span }
     }
 
-    fn error(&self, header: &Header, problem: crate::base::CollectiveProblem) -> Error {
+    fn error(&self, header: &Header, problem: CollectiveProblem) -> Error {
         let group = self.transport.name().into();
         let (operation, span) = (header.operation.clone(), header.span);
         let error = CollectiveError { operation, group, rank: self.transport.rank(), problem, span };
@@ -127,10 +127,11 @@ impl Endpoint {
             Ok(incoming[0].to_vec())
         };
         let announced = self.exchange(&mut header, &Outgoing::Same(&[]));
-        let done = announced.and_then(|_| match &self.devices {
-            Some(devices) => devices.run(&*self.transport, &header, part, &invite),
-            None => panic!("{kind} between devices in a group whose data pass through the host"),
-        });
+        let passes_host =
+            || CollectiveProblem::Transport { message: "its data pass through the host".into() };
+        let done = announced
+            .and_then(|_| self.devices.as_ref().ok_or_else(passes_host))
+            .and_then(|devices| devices.run(&*self.transport, &header, part, &invite));
         done.map_err(|problem| self.error(&header, problem))
     }
 
