@@ -1,6 +1,7 @@
 // A libnccl for machines without a GPU: what kiln asks of NCCL, computed on the host by ranks that are
 // processes or threads and meet in shared memory. Stricter than NCCL: buffers must be of the communicator's
-// device, ranks that ask for different things fail, and a result is NaN until its stream is waited for.
+// device and overlap in place alone, ranks that ask for different things fail, and a result is NaN until its
+// stream is waited for.
 //
 // KILN_CUDA_SIM_FAULT=join:n:code or collective:n:code has a call fail (driver.cpp); with code -1 the process
 // is killed there, with -2 the call never returns.
@@ -161,11 +162,19 @@ int arrive(const void* data) {
     return memcpy((void*)to, (const char*)data + 16, bytes), 0;
 }
 
+// Whether operand and result share no memory, or as NCCL calls in place.
+bool is_apart_or_in_place(const Comm& comm, int kind, uint64_t from, size_t in, uint64_t to, size_t out, size_t one) {
+    const uint64_t own = comm.rank * one;
+    const bool in_place = kind == ALL_GATHER ? from == to + own : kind == REDUCE_SCATTER ? to == from + own : from == to;
+    return in_place || from + in <= to || to + out <= from;
+}
+
 Result collective(Comm* comm, const Request& request, const void* from, void* to, void* stream) {
     if (Result code = injected("collective")) return code;
     const size_t one = request.count * width(request.type), all = one * comm->size;
     const size_t in = request.kind == REDUCE_SCATTER ? all : one, out = request.kind == ALL_GATHER ? all : one;
     if (!one || !cuda_sim_holds((uint64_t)from, in) || !cuda_sim_holds((uint64_t)to, out)) return INVALID_ARGUMENT;
+    if (!is_apart_or_in_place(*comm, request.kind, (uint64_t)from, in, (uint64_t)to, out, one)) return INVALID_USAGE;
     if (!cuda_sim_waited(stream)) return fprintf(stderr, "simulated NCCL: an operand that is not waited for\n"), INVALID_USAGE;
     std::vector<std::vector<char>> given;
     if (Result code = exchange(*comm, request, (const char*)from, in, given)) return code;

@@ -35,7 +35,7 @@ fn ranks<R: Send>(body: impl Fn(&Group) -> Result<R> + Sync) -> Option<Vec<R>> {
 /// Every operation on a tensor that differs from rank to rank, of a type.
 fn operations(group: &Group, dtype: DType, device: Device) -> Result<Vec<Vec<f64>>> {
     let x = Tensor::from([[1.0f32, -2.0, 3.0, 0.5], [0.25, 4.0, -1.0, 2.0]]).to(device);
-    let x = (x * (group.rank() * 2 + 1) as f32).to_dtype(dtype);
+    let x = (x * (group.rank() * 2 + 1) as f32).to_dtype(dtype).realize()?.clone();
     let mut results = vec![
         group.all_reduce(&x, Reduce::Sum),
         group.all_reduce(&x, Reduce::Product),

@@ -4,21 +4,20 @@
 //! runs in between hides the time that the data are on their way.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use crate::base::Result;
 use crate::base::config::config;
+use crate::ir::NodeId;
 use crate::ir::collective::{Channel, CollectiveKind};
 use crate::ir::device_collective::DeviceCollective;
-use crate::ir::{Layout, Leaf, NodeId};
 use crate::plan::Plan;
 use crate::plan::context::add;
 use crate::plan::run::Execution;
 use crate::plan::transfer::read_dense;
 use crate::plan::wait::now;
 use crate::runtime::trace::{self, Activity};
-use crate::runtime::{Binding, RankCollective, Waiting};
+use crate::runtime::{RankCollective, Waiting};
 use crate::schedule::{Location, Step, StepAction};
 
 /// A collective that has started.
@@ -107,20 +106,15 @@ impl Execution<'_> {
             return Ok(None);
         }
         let backend = self.compiled.backend(ty.device);
-        let (mut operand, result) = (self.leaf(step.inputs[0]), self.leaf(step.outputs[0]));
-        if !operand.layout.is_contiguous(&ty.shape) {
-            let dense = now(read_dense(self.context, ty, &operand, Waiting::Block))?;
-            let buffer = Arc::new(backend.upload(&dense)?);
-            operand = Leaf { buffer, layout: Layout::contiguous(&ty.shape) };
-        }
-        let start = |leaf: &Leaf| leaf.layout.offset as usize * ty.dtype.size();
+        let result = self.leaf(step.outputs[0]);
         backend.collective(&RankCollective {
             kind,
             rank: channel.rank(),
             size: channel.size(),
             ty,
-            operand: Binding { buffer: &operand.buffer, offset: start(&operand) },
-            result: (&result.buffer, start(&result)),
+            // Dense, by the copies that scheduling inserts.
+            operand: self.binding(step.inputs[0]),
+            result: (&result.buffer, result.layout.offset as usize * ty.dtype.size()),
         })
     }
 
