@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::base::{DType, Result};
 use crate::ir::Node;
 use crate::nn::attention_mask::{PositionMask, Positions};
+use crate::nn::cached_rows::CachedRows;
 use crate::tensor::compose::CallSite;
-use crate::tensor::slice_update::written_at;
-use crate::tensor::var::Var;
 use crate::tensor::{Place, Tensor};
 
 /// Keys and values of the positions so far, so that a new position costs one
@@ -19,10 +18,8 @@ use crate::tensor::{Place, Tensor};
 /// it keeps none.
 #[derive(Debug)]
 pub struct KvCache {
-    /// `[n, heads, capacity, e]`.
-    keys: Var,
-    /// `[n, heads, capacity, e]`.
-    values: Var,
+    keys: CachedRows,
+    values: CachedRows,
     lengths: Mutex<Lengths>,
     /// Where sequences begin, `[n]`, unless all begin at 0.
     starts: Mutex<Option<Tensor>>,
@@ -78,18 +75,61 @@ impl KvCache {
     /// An empty cache of `[n, heads, capacity, e]`: n sequences of up to `capacity` positions. Keys and
     /// values are kept in the type of `place`, and read in that of what was appended.
     ///
+    /// `U8` keeps codes of 8 bits with a scale in `F32` for each position and head, a little more than a quarter
+    /// of what `F32` takes: a number is off by at most 1/254 of the largest beside it. Rounding passes no
+    /// gradient, so appending what is tracked is then an error; generate under [`no_grad`](crate::no_grad).
+    /// transformers: `QuantizedCache`. Appending to a cache of another type that is no float is an error, too.
+    ///
     /// # Examples
     /// ```
     /// use kiln::prelude::*;
     /// use kiln::nn::KvCache;
     /// let cache = KvCache::new([1, 2, 16, 4], (Device::cpu(), DType::F16));
     /// assert_eq!((cache.len(), cache.capacity()), (0, 16));
+    ///
+    /// let cache = KvCache::new([1, 1, 16, 3], DType::U8);
+    /// let x = Tensor::from([-2.54f32, 0.111, 1.27]).reshape([1, 1, 1, 3]);
+    /// let read = cache.append(&x, &x)?.keys.i((0, 0, 0)).to_vec::<f32>()?;
+    /// assert!((read[0] + 2.54).abs() < 1e-6 && (read[1] - 0.12).abs() < 1e-6); // steps of 0.02
+    /// # Ok::<(), kiln::Error>(())
     /// ```
     #[track_caller]
     pub fn new(shape: [usize; 4], place: impl Into<Place>) -> KvCache {
         let place = place.into();
-        let zeros = || Var::new(Tensor::zeros(shape, place));
-        KvCache { keys: zeros(), values: zeros(), lengths: Mutex::default(), starts: Mutex::default() }
+        let rows = || CachedRows::new(shape, place);
+        KvCache { keys: rows(), values: rows(), lengths: Mutex::default(), starts: Mutex::default() }
+    }
+
+    /// A cache with the same positions that keeps them in another type, as [`new`](Self::new) has them: what
+    /// layers make, [`MultiheadAttention::cache`](crate::nn::MultiheadAttention::cache), in the type you want.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{AttentionLayerOpts, MultiheadAttention};
+    /// let layer = MultiheadAttention::new(8, 2, AttentionLayerOpts::default(), ());
+    /// let cache = layer.cache(1, 16).to_dtype(DType::U8);
+    /// let _no_grad = kiln::no_grad();
+    /// let y = layer.attend_cached(&Tensor::ones([1, 3, 8], ()), &cache);
+    /// assert_eq!((y.dims()?, cache.len()), ([1, 3, 8], 3));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn to_dtype(&self, dtype: DType) -> KvCache {
+        let site = CallSite::here("to_dtype");
+        if !self.is_empty() {
+            return self.with(|rows| rows.to_dtype(site, dtype));
+        }
+        let place = Place { device: Some(self.keys.device()), dtype: Some(dtype) };
+        self.with(|rows| CachedRows::new(rows.extents(), place))
+    }
+
+    /// A cache with the same positions, kept in other rows.
+    fn with(&self, rows: impl Fn(&CachedRows) -> CachedRows) -> KvCache {
+        let lengths = Mutex::new(Lengths { first: self.len(), latest: Vec::new() });
+        let starts = Mutex::new(self.starts());
+        KvCache { keys: rows(&self.keys), values: rows(&self.values), lengths, starts }
     }
 
     /// Adds keys and values, `[n, heads, l, e]`, and gives all, for an attention of your own. Writing costs
@@ -146,13 +186,13 @@ impl KvCache {
     /// ```
     #[track_caller]
     pub fn set_starts(&self, starts: &Tensor) -> Result<()> {
-        let (site, keys) = (CallSite::here("set_starts"), self.keys.get());
+        let (site, [rows, ..]) = (CallSite::here("set_starts"), self.keys.extents());
         starts.check()?;
-        if starts.shape()[..] != keys.shape()[..1] || !starts.dtype().is_int() {
-            let expected = format!("integers of shape [{}]", keys.shape()[0]);
+        if starts.shape()[..] != [rows] || !starts.dtype().is_int() {
+            let expected = format!("integers of shape [{rows}]");
             return Err(site.error(expected, format!("{} {}", starts.dtype(), starts.shape()), &[starts]));
         }
-        let starts = site.cast(&starts.detach().to(keys.device()), DType::I64);
+        let starts = site.cast(&starts.detach().to(self.keys.device()), DType::I64);
         *self.starts.lock().unwrap_or_else(PoisonError::into_inner) = Some(starts);
         Ok(())
     }
@@ -173,7 +213,7 @@ impl KvCache {
     /// ```
     #[track_caller]
     pub fn position(&self) -> Tensor {
-        CallSite::here("position").argument(self.len() as i64, DType::I64, self.keys.get().device())
+        CallSite::here("position").argument(self.len() as i64, DType::I64, self.keys.device())
     }
 
     /// Forgets all positions but the first `length`, as if the others had not been added: what a rejected
@@ -210,16 +250,12 @@ impl KvCache {
     /// ```
     #[must_use]
     pub fn fork(&self) -> KvCache {
-        let first = self.len();
-        let held = |var: &Var| Var::new(var.get());
-        let lengths = Mutex::new(Lengths { first, latest: Vec::new() });
-        let starts = Mutex::new(self.starts());
-        KvCache { keys: held(&self.keys), values: held(&self.values), lengths, starts }
+        self.with(CachedRows::fork)
     }
 
     /// Number of positions.
     pub fn len(&self) -> usize {
-        self.lengths().at(&self.keys.get())
+        self.lengths().at(&self.keys.held())
     }
     /// Whether there are no positions.
     pub fn is_empty(&self) -> bool {
@@ -227,14 +263,11 @@ impl KvCache {
     }
     /// Most positions it can hold.
     pub fn capacity(&self) -> usize {
-        self.keys.get().shape().get(2).copied().unwrap_or(0)
+        self.keys.extents()[2]
     }
     /// Forgets all positions, and where sequences begin.
     pub fn clear(&self) {
-        for held in [&self.keys, &self.values] {
-            // What it holds is valid, so this is too.
-            let _valid = held.replace(held.get().detach());
-        }
+        [&self.keys, &self.values].into_iter().for_each(CachedRows::detach);
         *self.lengths() = Lengths::default();
         *self.starts.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -268,26 +301,14 @@ impl KvCache {
         values: &Tensor,
         start: &Tensor,
     ) -> Result<(Tensor, Tensor)> {
-        let (count, length) = (keys.dims::<4>()?[2], self.len());
-        let with = |held: &Var, new: &Tensor| -> Result<Tensor> {
-            let held = held.get();
-            let [_, heads, _, width] = held.dims::<4>()?;
-            let fits = new.shape()[..] == [held.shape()[0], heads, count, width];
-            if !fits {
-                let expected = format!("[{}, {heads}, {count}, {width}]", held.shape()[0]);
-                return Err(site.error(expected, new.shape().to_string(), &[new]));
-            }
-            let all = written_at(site, &held, 2, start, &new.to_dtype(held.dtype()));
-            all.check().map(|()| all)
-        };
-        let dtype = keys.dtype();
-        let (keys, values) = (with(&self.keys, keys)?, with(&self.values, values)?);
-        self.keys.set(keys.clone())?;
-        self.values.set(values.clone())?;
-        self.lengths().add(&keys, length + count);
+        let (count, length, dtype) = (keys.dims::<4>()?[2], self.len(), keys.dtype());
+        let keys = self.keys.written(site, keys, count, start)?;
+        let values = self.values.written(site, values, count, start)?;
+        self.keys.set(&keys)?;
+        self.values.set(&values)?;
+        self.lengths().add(&keys.held, length + count);
         let read = self.extent_read();
-        let [keys, values] = [keys, values].map(|all| all.narrow(2, 0, read).to_dtype(dtype));
-        Ok((keys, values))
+        Ok((keys.read(site, read, dtype), values.read(site, read, dtype)))
     }
 
     /// How many positions a pass reads: those that are there, and up to a quarter more, so that few

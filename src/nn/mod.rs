@@ -10,6 +10,7 @@ pub mod activation;
 pub mod attention;
 mod attention_mask;
 pub mod cache;
+mod cached_rows;
 mod cells;
 pub mod conv;
 pub mod dropout;

@@ -5,3 +5,4 @@ mod layer_gradients;
 mod nn;
 mod nn_recorded;
 mod quantized;
+mod quantized_cache;

@@ -43,6 +43,9 @@ struct Arguments {
     /// Tokens that the conversation may have.
     #[arg(long, default_value_t = 2048)]
     context: usize,
+    /// Type of what is kept of them: f32, bf16, f16, or u8 for codes of 8 bits; that of the weights by default.
+    #[arg(long)]
+    cache_type: Option<DType>,
     /// 0 picks the likeliest token, 1 by the model's probabilities.
     #[arg(long, default_value_t = 0.0)]
     temperature: f64,
@@ -71,6 +74,9 @@ fn main() {
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     let model = open(arguments)?;
     let mut session = model.session_of(arguments.context.min(model.model().config().positions));
+    if let Some(dtype) = arguments.cache_type {
+        session = session.cache_dtype(dtype);
+    }
     if let Some(text) = &arguments.complete {
         print!("{text}");
         show(session.complete(text, opts(arguments))?, arguments)?;

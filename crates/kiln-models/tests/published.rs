@@ -33,6 +33,11 @@ fn smollm2_knows_the_capital_of_france() {
         let text: String =
             session.complete("The capital of France is", opts).unwrap().map(Result::unwrap).collect();
         assert_eq!(text, " Paris.", "{device}");
+        let mut codes = model.session_of(64).cache_dtype(DType::U8);
+        let opts = TextOpts::default().max_tokens(2);
+        let text: String =
+            codes.complete("The capital of France is", opts).unwrap().map(Result::unwrap).collect();
+        assert_eq!(text, " Paris.", "{device}: keys and values of 8 bits");
         // Weights stay packed: as floats they are 538 MB.
         let parameters = model.model().parameters();
         let bytes = |weight: &Param| weight.quantized().map_or(4 * weight.shape().numel(), |own| own.bytes());

@@ -17,6 +17,8 @@ use crate::tensor::compose::CallSite;
 use crate::tensor::control::composite_at;
 use crate::tensor::var::kept;
 
+pub(crate) use rounding::round_to_bytes;
+
 /// How many numbers share a scale.
 pub(crate) const BLOCK: usize = kiln_simd::micro::QUANTIZED_BLOCK;
 

@@ -14,16 +14,14 @@ pub(super) fn round(
     quantization: Quantization,
 ) -> (Tensor, Tensor, Option<Tensor>) {
     let last = [x.rank() - 1];
-    let magnitudes = site.unary(AluOp::Abs, x);
     match quantization {
         Quantization::Q8_0 => {
-            let scale = site.div(site.reduce_keepdim(Monoid::Max, &magnitudes, &last), 127.0);
-            let steps = whole(site, &steps(site, x, &scale));
-            (codes(site, &site.add(&steps, 128.0), 255.0), half(site, &scale), None)
+            let (codes, scale) = round_to_bytes(site, x);
+            (codes, half(site, &scale), None)
         }
         // The number of the greatest magnitude, the first of several, is the code 0, whichever sign it has.
         Quantization::Q4_0 => {
-            let place = site.reduce_keepdim(Monoid::ArgMax, &magnitudes, &last);
+            let place = site.reduce_keepdim(Monoid::ArgMax, &site.unary(AluOp::Abs, x), &last);
             let scale = site.div(site.gather(x, last[0], &place), -8.0);
             let steps = site.unary(AluOp::Floor, &site.add(steps(site, x, &scale), 8.5));
             (pairs(site, &codes(site, &steps, 15.0)), half(site, &scale), None)
@@ -36,6 +34,16 @@ pub(super) fn round(
             (pairs(site, &codes(site, &steps, 15.0)), half(site, &scale), Some(half(site, &least)))
         }
     }
+}
+
+/// Codes of 8 bits, 128 more than -127 to 127, of rows along the last axis, and each row's scale in the type of
+/// `x`. A row with an infinite number or a NaN has a scale that is not finite.
+pub(crate) fn round_to_bytes(site: CallSite, x: &Tensor) -> (Tensor, Tensor) {
+    let last = [x.rank() - 1];
+    let most = site.reduce_keepdim(Monoid::Max, &site.unary(AluOp::Abs, x), &last);
+    let scale = site.div(most, 127.0);
+    let steps = whole(site, &steps(site, x, &scale));
+    (codes(site, &site.add(&steps, 128.0), 255.0), scale)
 }
 
 /// The nearest whole number, ties away from 0.
