@@ -104,7 +104,7 @@ step "lints of every target and set of features, docs"
 # Sets that need few crates are checked in a folder of their own.
 lint_few() {
     export CARGO_TARGET_DIR="$PWD/target/few"
-    for features in "" cuda ndarray,safetensors npy gguf torch tensorboard,dashboard mpi,nccl; do
+    for features in "" cuda ndarray,safetensors npy gguf torch tensorboard,dashboard,hub mpi,nccl; do
         cargo clippy --quiet --lib --package kiln --no-default-features --features "$features" -- -D warnings
     done
     cargo clippy --quiet --package kiln-models --no-default-features -- -D warnings

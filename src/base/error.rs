@@ -8,6 +8,7 @@ use kiln_simd::dtype::UnknownDType;
 
 use crate::base::collective_error::CollectiveError;
 use crate::base::device::Device;
+use crate::base::hub_error::HubError;
 use crate::base::shape::Shape;
 use crate::base::span::Span;
 use crate::base::state_problem::StateProblem;
@@ -340,6 +341,9 @@ pub enum Error {
     /// An operation of a group of ranks ([`dist`](crate::dist)) that did not come about.
     #[error("{0}")]
     Collective(Arc<CollectiveError>),
+    /// A file of the Hugging Face hub that could not be had (feature `hub`).
+    #[error("{0}")]
+    Hub(Arc<HubError>),
     /// An argument of a call outside the graph.
     #[error("{call}: expected {expected}, found {found}\n  at {span}")]
     Argument {
@@ -381,6 +385,7 @@ impl Error {
             | Error::State { .. }
             | Error::Data { .. }
             | Error::Collective(_)
+            | Error::Hub(_)
             | Error::Argument { .. } => {}
         }
         self

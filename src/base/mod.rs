@@ -12,6 +12,7 @@ pub mod error;
 pub mod file;
 mod float16_rounding;
 pub mod free_list;
+pub mod hub_error;
 mod op_name;
 pub mod optimization;
 mod precision;
@@ -35,6 +36,7 @@ pub use direction::Direction;
 pub use dtype::Element;
 pub use error::{Error, OpError, Result};
 pub use float16_rounding::{Float16Rounding, float16_rounding, set_float16_rounding};
+pub use hub_error::{HubError, HubProblem};
 #[doc(inline)]
 pub use kiln_simd::{DType, Kind, Scalar};
 pub use op_name::OpName;

@@ -14,6 +14,9 @@
 //! and `Tensor::open_npy` (`npy`), `StateDict::open_gguf` (`gguf`), `StateDict::open_torch` (`torch`). A
 //! module takes it by [`ModuleExt::load_state_dict_with`](crate::nn::ModuleExt::load_state_dict_with).
 //!
+//! Files of models of the Hugging Face hub are found in its cache by [`hub_file`]; `hub_download` gets those
+//! that are not there (`hub`).
+//!
 //! A file that lies elsewhere is read by ranges, asynchronously: [`RangeReader`].
 //!
 //! Curves of a training for TensorBoard are written by `tensorboard::SummaryWriter` (`tensorboard`).
@@ -81,7 +84,10 @@ mod torch;
 #[cfg(any(feature = "npy", feature = "torch"))]
 mod zip;
 
+pub use crate::base::{HubError, HubProblem};
 pub use hub::hub_file;
+#[cfg(feature = "hub")]
+pub use hub::{Download, DownloadLine, DownloadProgress, HubOpts, HubToken, hub_download};
 pub use load::{Conversion, LoadOpts, LoadReport};
 pub(crate) use load::{Loaded, Pattern, Source, load};
 #[cfg(any(feature = "safetensors", feature = "gguf"))]

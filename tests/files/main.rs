@@ -6,6 +6,11 @@
 mod damaged;
 #[cfg(feature = "gguf")]
 mod gguf;
+#[cfg(feature = "hub")]
+mod hub;
+#[cfg(feature = "hub")]
+#[path = "../support/hub_server.rs"]
+mod hub_server;
 mod load;
 #[cfg(all(feature = "gguf", feature = "npy", feature = "torch"))]
 mod mutated;
