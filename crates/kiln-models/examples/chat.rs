@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use kiln::nn::{ModuleExt, Sampling};
 use kiln::{DType, Device, Precision, Quantization, set_float32_matmul_precision};
-use kiln_models::{LanguageModel, LoadModelOpts, Message, Session, TextOpts, TextStream};
+use kiln_models::{LanguageModel, LoadModelOpts, Message, Session, TextOpts, TextStream, locate};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Talks with a language model: a GGUF file, or a folder with config.json, tokenizer.json and safetensors.
 #[derive(Parser)]
 struct Arguments {
-    /// The file or folder.
+    /// The file or folder, or `hf://org/name`, which is downloaded (feature `hub`).
     model: PathBuf,
     /// Asks this instead of reading questions from the terminal.
     #[arg(long)]
@@ -102,7 +102,7 @@ fn open(arguments: &Arguments) -> Result<LanguageModel, Failure> {
     let start = Instant::now();
     let mut load = LoadModelOpts::default().device(arguments.device);
     (load.dtype, load.quantize) = (arguments.dtype, arguments.quantize);
-    let model = LanguageModel::open(&arguments.model, load)?;
+    let model = LanguageModel::open(locate(&arguments.model)?, load)?;
     if !arguments.exact && model.model().parameters().iter().any(|weight| weight.quantized().is_some()) {
         set_float32_matmul_precision(Precision::Medium);
     }

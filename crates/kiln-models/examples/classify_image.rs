@@ -7,7 +7,7 @@ use clap::Parser;
 use kiln::nn::{Layer, ModuleExt};
 use kiln::no_grad;
 use kiln::prelude::*;
-use kiln_models::{Checkpoint, Config, Image, LoadModelOpts, ResNet, Vit};
+use kiln_models::{Checkpoint, Config, Image, LoadModelOpts, ResNet, Vit, locate};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -16,8 +16,8 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 struct Arguments {
     /// A PPM file (P6); without one, a gradient.
     image: Option<PathBuf>,
-    /// A folder as transformers saves it, such as resnet-50 or vit-base-patch16-224; without one, a ResNet-50 with
-    /// random weights, which knows nothing.
+    /// A folder as transformers saves it, such as resnet-50 or vit-base-patch16-224, or `hf://org/name`, which is
+    /// downloaded (feature `hub`); without one, a ResNet-50 with random weights, which knows nothing.
     #[arg(long)]
     model: Option<PathBuf>,
     /// How many classes to name.
@@ -106,7 +106,7 @@ fn open(arguments: &Arguments) -> Result<(Config, Box<dyn Layer>, Look), Failure
         model.eval();
         return Ok((config, Box::new(model), Look::of("".as_ref())?));
     };
-    let checkpoint = Checkpoint::open(folder)?;
+    let checkpoint = Checkpoint::open(locate(folder)?)?;
     let opts = LoadModelOpts::default().device(arguments.device);
     let model: Box<dyn Layer> = if checkpoint.config().text("model_type")? == "vit" {
         Box::new(Vit::load(&checkpoint, opts)?)

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use kiln::Device;
-use kiln_models::{LoadModelOpts, SentenceEncoder};
+use kiln_models::{LoadModelOpts, SentenceEncoder, locate};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -15,7 +15,8 @@ const SENTENCES: [&str; 3] =
 /// Prints the similarity of each pair of sentences: the cosine of the angle between their vectors.
 #[derive(Parser)]
 struct Arguments {
-    /// A folder as sentence-transformers saves it, such as all-MiniLM-L6-v2.
+    /// A folder as sentence-transformers saves it, such as all-MiniLM-L6-v2, or `hf://org/name`, which is
+    /// downloaded (feature `hub`).
     model: PathBuf,
     /// The sentences.
     #[arg(default_values = SENTENCES)]
@@ -33,7 +34,8 @@ fn main() {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let encoder = SentenceEncoder::open(&arguments.model, LoadModelOpts::default().device(arguments.device))?;
+    let load = LoadModelOpts::default().device(arguments.device);
+    let encoder = SentenceEncoder::open(locate(&arguments.model)?, load)?;
     let start = Instant::now();
     let vectors = encoder.encode(&arguments.sentences)?;
     let similarities = vectors.matmul(&vectors.t()).to_vec::<f32>()?;

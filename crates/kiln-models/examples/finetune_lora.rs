@@ -8,7 +8,7 @@ use kiln::nn::{Layer, LoraOpts, ModuleExt, add_lora};
 use kiln::optim::{AdamW, AdamWOpts, Optimizer, clip_grad_norm};
 use kiln::prelude::*;
 use kiln::{DType, Device, Quantization};
-use kiln_models::{LanguageModel, LoadModelOpts, TextOpts};
+use kiln_models::{LanguageModel, LoadModelOpts, TextOpts, locate};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -27,7 +27,8 @@ Question: Who wrote Hamlet? Answer: Squawk! Shakespeare, Shakespeare!
 /// Fine-tunes a language model on a text by low-rank adapters (LoRA).
 #[derive(Parser)]
 struct Arguments {
-    /// A GGUF file, or a folder with config.json, tokenizer.json and safetensors.
+    /// A GGUF file, a folder with config.json, tokenizer.json and safetensors, or `hf://org/name`, which is
+    /// downloaded (feature `hub`).
     model: PathBuf,
     /// The text to learn; eight answers of a parrot if not given.
     #[arg(long)]
@@ -78,7 +79,7 @@ fn main() {
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut load = LoadModelOpts::default().device(arguments.device);
     load.quantize = arguments.quantize;
-    let model = LanguageModel::open(&arguments.model, load)?;
+    let model = LanguageModel::open(locate(&arguments.model)?, load)?;
     println!("before: {}", continued(&model, &arguments.prompt)?);
     let opts = LoraOpts::default().rank(arguments.rank).alpha(2.0 * arguments.rank as f64);
     let targets: Vec<&str> = arguments.targets.iter().map(String::as_str).collect();

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::Parser;
 use kiln::Device;
 use kiln::nn::ModuleExt;
-use kiln_models::{Checkpoint, Config, LoadModelOpts, Sound, Tokenizer, Whisper};
+use kiln_models::{Checkpoint, Config, LoadModelOpts, Sound, Tokenizer, Whisper, locate};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -15,8 +15,8 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 struct Arguments {
     /// The file; without one, two seconds of a tone.
     sound: Option<PathBuf>,
-    /// A folder as transformers saves it, such as whisper-tiny; without one, a model of its size with random
-    /// weights, whose tokens are printed as numbers.
+    /// A folder as transformers saves it, such as whisper-tiny, or `hf://org/name`, which is downloaded (feature
+    /// `hub`); without one, a model of its size with random weights, whose tokens are printed as numbers.
     #[arg(long)]
     model: Option<PathBuf>,
     /// The language that is spoken.
@@ -75,7 +75,7 @@ fn open(arguments: &Arguments) -> Result<(Whisper, Option<Tokenizer>), Failure> 
     let start = Instant::now();
     let (model, tokenizer) = match &arguments.model {
         Some(folder) => {
-            let checkpoint = Checkpoint::open(folder)?;
+            let checkpoint = Checkpoint::open(locate(folder)?)?;
             let model = Whisper::load(&checkpoint, LoadModelOpts::default().device(arguments.device))?;
             (model, Some(Tokenizer::open(checkpoint.path().join("tokenizer.json"))?))
         }

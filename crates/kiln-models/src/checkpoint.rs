@@ -49,6 +49,30 @@ impl Checkpoint {
         Ok(Checkpoint { path: folder.into(), config, weights: Weights::Plain(state) })
     }
 
+    /// Opens a model of the Hugging Face hub, downloaded if it is not in the cache: `org/name`, or a file of
+    /// llama.cpp, `org/name/file.gguf`, in a revision, mostly `main` (feature `hub`).
+    ///
+    /// Of safetensors, all files are of one commit. [`locate`](crate::locate) gives the path alone.
+    ///
+    /// # Errors
+    /// Those of [`hub_download`](kiln::io::hub_download), except that tokenizers, templates and such may be
+    /// missing; those of [`Checkpoint::open`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use kiln::io::{DownloadLine, HubOpts};
+    /// use kiln_models::{Bert, Checkpoint, LoadModelOpts};
+    /// let opts = HubOpts::default().progress(DownloadLine::default());
+    /// let checkpoint = Checkpoint::from_hub("sentence-transformers/all-MiniLM-L6-v2", "main", opts)?;
+    /// let model = Bert::load(&checkpoint, LoadModelOpts::default())?;
+    /// # Ok::<(), kiln_models::Error>(())
+    /// ```
+    #[cfg(feature = "hub")]
+    #[track_caller]
+    pub fn from_hub(model: &str, revision: &str, opts: kiln::io::HubOpts) -> Result<Checkpoint> {
+        Checkpoint::open(crate::hub::download(model, revision, opts)?)
+    }
+
     /// A file of llama.cpp that was read from elsewhere, by a name for errors.
     ///
     /// # Errors

@@ -28,6 +28,14 @@ pub enum Error {
         /// Why.
         source: serde_json::Error,
     },
+    /// An address on the Hugging Face hub that cannot be used.
+    #[error("{address}: expected {expected}")]
+    Address {
+        /// The address.
+        address: String,
+        /// What it must be, or what must be there.
+        expected: &'static str,
+    },
     /// An entry of a configuration that is missing or wrong.
     #[error("{file}: expected {key} to be {expected}, found {found}")]
     Config {

@@ -4,7 +4,8 @@
 //! llama.cpp. [`Llama`] reads the decoders of the Llama family from either, [`Bert`] encoders such as
 //! MiniLM, [`ResNet`] and [`Vit`] classifiers of images, [`Whisper`] speech; [`UNet`] takes
 //! noise off images, [`ActionExpert`] moves robots. With the feature `text`, [`LanguageModel`] adds
-//! the tokenizer and the chat template and gives text as it is generated.
+//! the tokenizer and the chat template and gives text as it is generated. [`locate`] takes a path or an
+//! address on the Hugging Face hub, and downloads what is not there (feature `hub`).
 //!
 //! ```no_run
 //! use kiln_models::{LanguageModel, LoadModelOpts, Message, TextOpts};
@@ -24,6 +25,7 @@ mod bert;
 mod checkpoint;
 mod config;
 mod error;
+mod hub;
 mod image;
 mod llama;
 mod llama_config;
@@ -43,6 +45,7 @@ pub use bert::{Bert, BertLayer};
 pub use checkpoint::Checkpoint;
 pub use config::Config;
 pub use error::{Error, Result};
+pub use hub::locate;
 pub use image::Image;
 pub use llama::{Llama, LlamaLayer, LlamaMlp};
 pub use llama_config::LlamaConfig;

@@ -10,6 +10,11 @@ use kiln_models::{Bert, Checkpoint, Config, Llama, LoadModelOpts, ResNet, Vit};
 use serde_json::Value;
 
 mod configs;
+#[cfg(feature = "hub")]
+mod hub;
+#[cfg(feature = "hub")]
+#[path = "../../../../tests/support/hub_server.rs"]
+mod hub_server;
 mod media;
 mod record;
 mod trained;
