@@ -203,6 +203,19 @@ fn what_the_hub_lacks_or_refuses_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
+fn a_model_that_has_another_name_by_now_is_found_by_both() {
+    let (weights, cache) = (weights(), Folder::new("hub-renamed"));
+    let server = HubServer::start(&[("model.safetensors", &weights)]);
+    let path = hub_download("old/net", "main", "model.safetensors", opts(&server, &cache)).unwrap();
+    assert!(fs::read(path).unwrap() == weights);
+    let hub = "/org/net/resolve/main/model.safetensors";
+    assert_eq!(
+        server.lines()[..2],
+        ["HEAD /old/net/resolve/main/model.safetensors".into(), format!("HEAD {hub}")]
+    );
+}
+
+#[test]
 fn that_a_model_has_no_such_file_is_remembered() {
     let cache = Folder::new("hub-absent");
     let server = HubServer::start(&[("config.json", b"{}")]);

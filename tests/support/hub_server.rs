@@ -65,7 +65,7 @@ pub struct HubServer {
 }
 
 impl HubServer {
-    /// A hub that has these files in the model `org/net`.
+    /// A hub that has these files in the model `org/net`, which was `old/net` before.
     pub fn start(files: &[(&str, &[u8])]) -> HubServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -130,6 +130,11 @@ impl HubServer {
         commit: &str,
         fault: Option<Fault>,
     ) -> (String, Vec<u8>) {
+        if let Some(rest) = request.path.strip_prefix("/old/net/") {
+            let moved =
+                format!("location: /org/net/{rest}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+            return (format!("HTTP/1.1 307 Temporary Redirect\r\n{moved}"), vec![]);
+        }
         let (status, code) = match (fault, content) {
             (Some(Fault::Status(status, code)), _) => (status, code),
             (_, None) => (404, "EntryNotFound"),

@@ -1,6 +1,7 @@
 //! A blob that is being downloaded.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -25,8 +26,17 @@ pub struct PartialBlob {
     path: PathBuf,
     file: File,
     length: u64,
-    /// Held as long as the file is written; `None` where there are no locks, and the file is this process's own.
-    _lock: Option<File>,
+    /// Held as long as the file is written; `None` where there are no locks. The file is then nobody else's.
+    lock: Option<File>,
+}
+
+impl Drop for PartialBlob {
+    fn drop(&mut self) {
+        if self.lock.is_none() {
+            // Nobody will find its name again.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// The error of a file of the cache.
@@ -55,12 +65,12 @@ impl PartialBlob {
         if blob.exists() {
             return Ok(None);
         }
-        let own = || beside(format!("{}.incomplete", process_id()));
+        let own = || beside(format!("{:016x}.incomplete", RandomState::new().hash_one(process_id())));
         let path = if lock.is_some() { shared } else { own() };
         let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let file = open.map_err(failed(&path))?;
         let length = file.metadata().map_err(failed(&path))?.len();
-        Ok(Some(PartialBlob { path, file, length, _lock: lock }))
+        Ok(Some(PartialBlob { path, file, length, lock }))
     }
 
     /// Bytes that are there.
