@@ -7,7 +7,7 @@ use crate::ir::Node;
 use crate::nn::attention_mask::{PositionMask, Positions};
 use crate::nn::cached_rows::CachedRows;
 use crate::tensor::compose::CallSite;
-use crate::tensor::{Place, Tensor};
+use crate::tensor::{Place, Tensor, read};
 
 /// Keys and values of the positions so far, so that a new position costs one
 /// pass for itself alone. How many there are is an argument of the plan:
@@ -75,10 +75,11 @@ impl KvCache {
     /// An empty cache of `[n, heads, capacity, e]`: n sequences of up to `capacity` positions. Keys and
     /// values are kept in the type of `place`, and read in that of what was appended.
     ///
-    /// `U8` keeps codes of 8 bits with a scale in `F32` for each position and head, a little more than a quarter
-    /// of what `F32` takes: a number is off by at most 1/254 of the largest beside it. Rounding passes no
-    /// gradient, so appending what is tracked is then an error; generate under [`no_grad`](crate::no_grad).
-    /// transformers: `QuantizedCache`. Appending to a cache of another type that is no float is an error, too.
+    /// `U8` keeps codes of 8 bits with a scale in `F32` for each position and head, a little more than a
+    /// quarter of what `F32` takes: a number is off by at most 1/254 of the largest beside it. Rounding
+    /// passes no gradient, so appending what is tracked is then an error; generate under
+    /// [`no_grad`](crate::no_grad). transformers: `QuantizedCache`. Appending to a cache of another type that
+    /// is no float is an error, too.
     ///
     /// # Examples
     /// ```
@@ -101,7 +102,8 @@ impl KvCache {
     }
 
     /// A cache with the same positions that keeps them in another type, as [`new`](Self::new) has them: what
-    /// layers make, [`MultiheadAttention::cache`](crate::nn::MultiheadAttention::cache), in the type you want.
+    /// layers make, [`MultiheadAttention::cache`](crate::nn::MultiheadAttention::cache), in the type you
+    /// want.
     ///
     /// # Examples
     /// ```
@@ -318,6 +320,17 @@ impl KvCache {
         let step = (length.next_power_of_two() / 8).max(LEAST_READ);
         length.next_multiple_of(step).min(self.capacity())
     }
+}
+
+/// Computes what caches hold, in one plan.
+///
+/// # Errors
+/// As [`Tensor::realize`].
+#[track_caller]
+pub(super) fn realize(caches: &[KvCache]) -> Result<()> {
+    let all: Vec<Tensor> =
+        caches.iter().flat_map(|cache| [&cache.keys, &cache.values]).map(CachedRows::held).collect();
+    read::realize(&all.iter().collect::<Vec<_>>())
 }
 
 /// Positions that a pass reads at least, if the cache has room for them.

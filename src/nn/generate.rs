@@ -24,6 +24,8 @@ options! {
         stop: Vec<i64> = Vec::new();
         /// How many of the latest tokens a repetition penalty falls on (64).
         repetition_window: usize = 64;
+        /// Most tokens that a pass of [`speculate`](crate::nn::speculate()) reads as guesses (4), up to 1,024.
+        guesses: usize = 4;
         /// Seed of the picks; the process's generator gives one if `None`.
         seed: Option<u64> = None, u64 => Some;
     }

@@ -6,3 +6,4 @@ mod nn;
 mod nn_recorded;
 mod quantized;
 mod quantized_cache;
+mod speculation;

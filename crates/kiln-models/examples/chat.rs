@@ -1,7 +1,7 @@
 //! Talks with a language model, or lets it continue a text.
 
 use std::io::{BufRead, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -43,9 +43,19 @@ struct Arguments {
     /// Tokens that the conversation may have.
     #[arg(long, default_value_t = 2048)]
     context: usize,
-    /// Type of what is kept of them: f32, bf16, f16, or u8 for codes of 8 bits; that of the weights by default.
+    /// Type of what is kept of them: f32, bf16, f16, or u8 for codes of 8 bits; that of the weights by
+    /// default.
     #[arg(long)]
     cache_type: Option<DType>,
+    /// A smaller model of the same vocabulary that guesses tokens, which the model checks several at a time.
+    #[arg(long)]
+    draft: Option<PathBuf>,
+    /// Guesses tokens by what followed the same ones before in the conversation.
+    #[arg(long, conflicts_with = "draft")]
+    lookup: bool,
+    /// Most tokens that are guessed at a time.
+    #[arg(long, default_value_t = 8)]
+    guesses: usize,
     /// 0 picks the likeliest token, 1 by the model's probabilities.
     #[arg(long, default_value_t = 0.0)]
     temperature: f64,
@@ -72,10 +82,16 @@ fn main() {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let model = open(arguments)?;
+    let model = open(&arguments.model, arguments)?;
+    let draft = arguments.draft.as_ref().map(|path| open(path, arguments)).transpose()?;
     let mut session = model.session_of(arguments.context.min(model.model().config().positions));
     if let Some(dtype) = arguments.cache_type {
         session = session.cache_dtype(dtype);
+    }
+    if let Some(draft) = &draft {
+        session = session.draft(draft, arguments.guesses)?;
+    } else if arguments.lookup {
+        session = session.lookup(arguments.guesses);
     }
     if let Some(text) = &arguments.complete {
         print!("{text}");
@@ -98,11 +114,11 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn open(arguments: &Arguments) -> Result<LanguageModel, Failure> {
+fn open(path: &Path, arguments: &Arguments) -> Result<LanguageModel, Failure> {
     let start = Instant::now();
     let mut load = LoadModelOpts::default().device(arguments.device);
     (load.dtype, load.quantize) = (arguments.dtype, arguments.quantize);
-    let model = LanguageModel::open(locate(&arguments.model)?, load)?;
+    let model = LanguageModel::open(locate(path)?, load)?;
     if !arguments.exact && model.model().parameters().iter().any(|weight| weight.quantized().is_some()) {
         set_float32_matmul_precision(Precision::Medium);
     }
@@ -151,8 +167,14 @@ fn show(mut stream: TextStream, arguments: &Arguments) -> Result<String, Failure
     let later = (whole - first).max(Duration::from_nanos(1)).as_secs_f64();
     let rate = stream.written().saturating_sub(1) as f64 / later;
     let memory = arguments.device.max_memory_allocated()? >> 20;
+    let guesses = match stream.guesses() {
+        (0, _) => String::new(),
+        (guessed, right) => {
+            format!("; {:.0} % of {guessed} guesses right", 100.0 * right as f64 / guessed as f64)
+        }
+    };
     eprintln!(
-        "[{} tokens read, the first written after {first:.2?}, then {rate:.1} a second; {memory} MiB at most]",
+        "[{} tokens read, the first written after {first:.2?}, then {rate:.1} a second; {memory} MiB at most{guesses}]",
         stream.read(),
     );
     Ok(text)

@@ -178,6 +178,27 @@ impl Llama {
     /// [`attend_cached`](MultiheadAttention::attend_cached) is.
     #[track_caller]
     pub fn next(&self, tokens: &Tensor, caches: &[KvCache]) -> Tensor {
+        match self.read("Llama::next", tokens, caches) {
+            Ok(x) => self.logits(&x.narrow(1, -1, 1)).squeeze(1),
+            Err(error) => Tensor::build(|| Err(error)),
+        }
+    }
+
+    /// The logits `[n, l, vocab]` of what follows each of tokens `[n, l]`, as [`next`](Self::next) gives
+    /// those of what follows the last: for [`speculate`](kiln::nn::speculate()).
+    ///
+    /// Invalid as that is.
+    #[track_caller]
+    pub fn next_all(&self, tokens: &Tensor, caches: &[KvCache]) -> Tensor {
+        match self.read("Llama::next_all", tokens, caches) {
+            Ok(x) => self.logits(&x),
+            Err(error) => Tensor::build(|| Err(error)),
+        }
+    }
+
+    /// What the layers make of tokens that follow those in the caches: `[n, l, width]`.
+    #[track_caller]
+    fn read(&self, call: &'static str, tokens: &Tensor, caches: &[KvCache]) -> kiln::Result<Tensor> {
         let (layers, span) = (self.layers.len(), Span::caller());
         let alike = |first: &&KvCache| {
             caches.len() == layers && caches.iter().all(|cache| cache.len() == first.len())
@@ -186,15 +207,12 @@ impl Llama {
             let lengths: Vec<usize> = caches.iter().map(KvCache::len).collect();
             let expected = format!("{layers} caches of one length");
             let found = format!("{} of lengths {lengths:?}", caches.len());
-            return Tensor::build(|| {
-                Err(kiln::Error::Argument { call: "Llama::next", expected, found, span })
-            });
+            return Err(kiln::Error::Argument { call, expected, found, span });
         };
         let position = first.position();
-        let x = self.layers.iter().zip(caches).fold(self.embedded(tokens), |x, (layer, cache)| {
+        Ok(self.layers.iter().zip(caches).fold(self.embedded(tokens), |x, (layer, cache)| {
             layer.forward_with(&x, |x| layer.self_attn.attend_cached_at(x, cache, &position))
-        });
-        self.logits(&x.narrow(1, -1, 1)).squeeze(1)
+        }))
     }
 
     /// Embeddings `[n, l, width]` of tokens `[n, l]`.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use kiln::nn::{ModuleExt, Param};
 use kiln::prelude::*;
-use kiln_models::{LanguageModel, LoadModelOpts, Message, SentenceEncoder, TextOpts};
+use kiln_models::{LanguageModel, LoadModelOpts, Message, SentenceEncoder, Session, TextOpts};
 
 /// A path in the folder; without the folder a test is skipped.
 fn published(path: &str) -> Option<PathBuf> {
@@ -59,6 +59,22 @@ fn texts_of_different_lengths_are_continued_together_as_alone() {
     // One is done before the other.
     let stopped = model.complete_all(&texts, &opts.stop(".")).unwrap();
     assert_eq!((&stopped[0][..], &stopped[1]), (" Paris", &alone[1]));
+}
+
+#[test]
+fn a_text_that_repeats_itself_is_guessed_and_stays_the_same() {
+    let Some(path) = published(SMOLLM2) else { return };
+    let model = LanguageModel::open(&path, LoadModelOpts::default()).unwrap();
+    let text = |mut session: Session| -> (String, (usize, usize)) {
+        let opts = TextOpts::default().max_tokens(12);
+        let mut stream = session.complete("red, green, blue, red, green, blue, red,", opts).unwrap();
+        let text = stream.by_ref().map(Result::unwrap).collect();
+        (text, stream.guesses())
+    };
+    let (plain, none) = text(model.session_of(64));
+    let (guessed, (all, right)) = text(model.session_of(64).lookup(4));
+    assert_eq!((guessed, none), (plain, (0, 0)));
+    assert!(right >= 6, "{right} of {all}");
 }
 
 #[test]

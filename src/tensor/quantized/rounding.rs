@@ -36,8 +36,8 @@ pub(super) fn round(
     }
 }
 
-/// Codes of 8 bits, 128 more than -127 to 127, of rows along the last axis, and each row's scale in the type of
-/// `x`. A row with an infinite number or a NaN has a scale that is not finite.
+/// Codes of 8 bits, 128 more than -127 to 127, of rows along the last axis, and each row's scale in the type
+/// of `x`. A row with an infinite number or a NaN has a scale that is not finite.
 pub(crate) fn round_to_bytes(site: CallSite, x: &Tensor) -> (Tensor, Tensor) {
     let last = [x.rank() - 1];
     let most = site.reduce_keepdim(Monoid::Max, &site.unary(AluOp::Abs, x), &last);

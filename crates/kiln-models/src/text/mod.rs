@@ -2,10 +2,12 @@
 
 mod completions;
 mod gguf_tokenizer;
+mod guesses;
 mod language_model;
 mod sentence_encoder;
 mod session;
 mod template;
+mod token_stream;
 mod tokenizer;
 
 pub use language_model::LanguageModel;

@@ -3,12 +3,13 @@
 use std::fmt;
 
 use kiln::DType;
-use kiln::nn::{GenerateOpts, KvCache, Sampling, StopText, Tokens, generate};
-use kiln::tensor::Tensor;
+use kiln::nn::{GenerateOpts, KvCache, Sampling, StopText};
 
 use crate::error::{Error, Result};
+use crate::text::guesses::Guesser;
 use crate::text::language_model::LanguageModel;
 use crate::text::template::Message;
+use crate::text::token_stream::TokenStream;
 use crate::text::tokenizer::{Decoder, wrong};
 
 /// How text is generated.
@@ -74,20 +75,42 @@ pub struct Session<'a> {
     caches: Vec<KvCache>,
     /// The tokens that the caches hold.
     seen: Vec<i64>,
+    guesser: Option<Guesser<'a>>,
 }
 
 impl<'a> Session<'a> {
     #[track_caller]
     pub(super) fn new(model: &'a LanguageModel, capacity: usize) -> Session<'a> {
-        Session { model, caches: model.model().caches(1, capacity), seen: Vec::new() }
+        Session { model, caches: model.model().caches(1, capacity), seen: Vec::new(), guesser: None }
     }
 
-    /// The same with keys and values kept in this type ([`KvCache::new`]): floats of 16 bits, or `U8` for codes
-    /// of 8 bits, take a half or a quarter of the memory of `F32`.
+    /// The same with keys and values kept in this type ([`KvCache::new`]): floats of 16 bits, or `U8` for
+    /// codes of 8 bits, take a half or a quarter of the memory of `F32`.
     #[must_use]
     #[track_caller]
     pub fn cache_dtype(mut self, dtype: DType) -> Self {
         self.caches = self.caches.iter().map(|cache| cache.to_dtype(dtype)).collect();
+        self
+    }
+
+    /// The same with up to `count` tokens at a time guessed by a smaller model of the same vocabulary, which
+    /// this one reads in one pass ([`speculate`](kiln::nn::speculate())). Texts stay the model's own; they
+    /// come sooner where the small model is often right and much faster. transformers: `assistant_model`.
+    ///
+    /// # Errors
+    /// A model of another vocabulary.
+    #[track_caller]
+    pub fn draft(mut self, model: &'a LanguageModel, count: usize) -> Result<Self> {
+        self.guesser = Some(Guesser::draft(self.model, model, count, self.capacity())?);
+        Ok(self)
+    }
+
+    /// The same with guesses that need no model: up to `count` tokens that followed the three latest where
+    /// they occurred before ([`lookup`](kiln::nn::lookup)). Texts that repeat themselves or what they were
+    /// told come sooner. transformers: `prompt_lookup_num_tokens`.
+    #[must_use]
+    pub fn lookup(mut self, count: usize) -> Self {
+        self.guesser = Some(Guesser::lookup(self.model, count));
         self
     }
 
@@ -125,13 +148,15 @@ impl<'a> Session<'a> {
         self.caches.iter().for_each(|cache| cache.truncate(held));
         self.seen.truncate(held);
         let (caches, new) = (&self.caches, &tokens[held..]);
-        let step = move |tokens: &Tensor| model.model().next(tokens, caches);
         let mut generation =
             GenerateOpts::default().sampling(opts.sampling).max_tokens(opts.max_tokens.min(left));
         (generation.stop, generation.seed) = (model.stop().to_vec(), opts.seed);
-        let place = model.model().norm.weight.device();
+        let stream = match &mut self.guesser {
+            None => TokenStream::new(model, caches, new, generation),
+            Some(guesser) => TokenStream::guessed(model, caches, guesser, [&tokens[..held], new], generation),
+        };
         Ok(TextStream {
-            tokens: generate(new, generation, place, Box::new(step)),
+            tokens: stream,
             unseen: new.to_vec(),
             seen: &mut self.seen,
             decoder: model.tokenizer().decoder(),
@@ -159,7 +184,7 @@ impl<'a> Session<'a> {
 /// Pieces of generated text, as they come; see [`Session`]. An error ends it, and so does a session that is
 /// full.
 pub struct TextStream<'a> {
-    tokens: Tokens<Box<dyn FnMut(&Tensor) -> Tensor + 'a>>,
+    tokens: TokenStream<'a>,
     /// Tokens that the next step feeds to the model.
     unseen: Vec<i64>,
     seen: &'a mut Vec<i64>,
@@ -180,17 +205,19 @@ impl TextStream<'_> {
         self.prompt
     }
 
+    /// How many tokens were guessed so far, and how many of these guesses were right.
+    pub fn guesses(&self) -> (usize, usize) {
+        self.tokens.guesses()
+    }
+
     /// [`Iterator::next`] as a future, pending while the device is at it, as a page of a browser needs it.
+    /// Where tokens are guessed it waits instead.
     ///
     /// # Errors
     /// As the iterator's.
     pub async fn next_async(&mut self) -> Option<Result<String>> {
         while !self.done {
-            let next = {
-                let _no_graph = kiln::no_grad();
-                self.tokens.next_async()
-            };
-            let token = next.await;
+            let token = self.tokens.next_async().await;
             if let Some(shown) = self.took(token) {
                 return Some(shown);
             }
@@ -229,7 +256,6 @@ impl Iterator for TextStream<'_> {
     type Item = Result<String>;
 
     fn next(&mut self) -> Option<Result<String>> {
-        let _no_graph = kiln::no_grad();
         while !self.done {
             let token = self.tokens.next();
             if let Some(shown) = self.took(token) {

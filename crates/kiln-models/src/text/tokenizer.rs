@@ -95,6 +95,13 @@ impl Tokenizer {
         self.inner.get_added_vocabulary().is_special_token(token)
     }
 
+    /// How many tokens have another number in the other one, or none, or are only there.
+    pub(super) fn differences(&self, other: &Tokenizer) -> usize {
+        let [own, others] = [self, other].map(|tokenizer| tokenizer.inner.get_vocab(true));
+        let shared = own.iter().filter(|(text, number)| others.get(*text) == Some(number)).count();
+        own.len().max(others.len()) - shared
+    }
+
     /// Tokens to text, one by one.
     pub(super) fn decoder(&self) -> Decoder<'_> {
         Decoder { stream: self.inner.decode_stream(true) }

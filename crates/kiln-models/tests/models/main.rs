@@ -10,6 +10,8 @@ use kiln_models::{Bert, Checkpoint, Config, Llama, LoadModelOpts, ResNet, Vit};
 use serde_json::Value;
 
 mod configs;
+#[cfg(feature = "text")]
+mod guesses;
 #[cfg(feature = "hub")]
 mod hub;
 #[cfg(feature = "hub")]
@@ -34,6 +36,9 @@ fn check_decoder(name: &str, device: Device) {
     assert_near(&all, &record.output, &format!("{name} on {device}"));
 
     let _no_graph = no_grad();
+    let each = model.next_all(&tokens.narrow(1, 0, 5), &model.caches(2, 16));
+    let expected = all.narrow(1, 0, 5);
+    assert!((each - expected).abs().max(..).item::<f32>().unwrap() < 2e-5, "{name} on {device}");
     let caches = model.caches(2, 16);
     let last =
         |logits: &Tensor, place: i64| (logits - all.i((.., place))).abs().max(..).item::<f32>().unwrap();
@@ -234,6 +239,8 @@ fn caches_that_do_not_fit_are_an_error() {
     caches[1].truncate(1);
     let text = error(&caches);
     assert!(text.contains("found 2 of lengths [2, 1]") && text.contains("tests/models/main.rs:"), "{text}");
+    let text = model.next_all(&tokens, &caches).check().unwrap_err().to_string();
+    assert!(text.contains("next_all") && text.contains("tests/models/main.rs:"), "{text}");
     caches.clear();
     assert!(error(&caches).contains("found 0 of lengths []"));
 }
