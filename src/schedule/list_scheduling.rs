@@ -16,7 +16,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
-use crate::schedule::memory::{Params, fallible};
+use crate::schedule::memory::{Params, becoming_results, fallible};
 use crate::schedule::order::{Step, StepAction};
 
 /// Transfers to the host of at most so many bytes come after all else that can
@@ -49,7 +49,8 @@ pub(super) struct ListScheduler<'a> {
     done: Vec<bool>,
     /// By value in the arena: the steps that have yet to read it.
     readers: HashMap<NodeId, PendingReaders>,
-    is_result: Vec<bool>,
+    /// By value: whether its memory holds a result in the end.
+    becomes_result: Vec<bool>,
     /// By parameter's memory: the steps that have yet to read it.
     param_readers: HashMap<u32, PendingReaders>,
     /// By step: memory of parameters that it could overwrite, and how many
@@ -104,14 +105,14 @@ impl<'a> ListScheduler<'a> {
         dag: &'a DiGraph<(), ()>,
         params: &Params<'a>,
     ) -> ListScheduler<'a> {
-        let is_result = graph.results();
+        let becomes_result = becoming_results(graph);
         let mut readers: HashMap<NodeId, PendingReaders> = HashMap::new();
         let mut param_readers: HashMap<u32, PendingReaders> = HashMap::new();
         for (number, step) in steps.iter().enumerate() {
             for &input in step.inputs.iter().flat_map(|input| graph.pieces(input)) {
                 let known = if let Op::Param(param, _) = graph.node(input).op {
                     param_readers.entry((params.first_with)(param)).or_default()
-                } else if !is_result[input.index()] {
+                } else if !becomes_result[input.index()] {
                     readers.entry(input).or_default()
                 } else {
                     continue;
@@ -130,10 +131,10 @@ impl<'a> ListScheduler<'a> {
             readers,
             overwrites: steps
                 .iter()
-                .map(|step| donated_overwrites(graph, step, &is_result, params))
+                .map(|step| donated_overwrites(graph, step, &becomes_result, params))
                 .collect(),
             param_readers,
-            is_result,
+            becomes_result,
             fallible_left: steps.iter().filter(|step| fallible(step)).count(),
             ready: BinaryHeap::new(),
             freeing: BinaryHeap::new(),
@@ -208,7 +209,7 @@ impl<'a> ListScheduler<'a> {
     /// that could take over a parameter's memory later.
     fn bytes_allocated(&self, step: usize) -> u64 {
         let is_read = |id: NodeId| self.readers.get(&id).is_some_and(|readers| readers.count > 0);
-        let fresh = |id: &&NodeId| !self.is_result[id.index()] && is_read(**id);
+        let fresh = |id: &&NodeId| !self.becomes_result[id.index()] && is_read(**id);
         let outputs = self.steps[step].outputs.iter().filter(fresh);
         let early = self.overwrites[step].iter().filter(|(param, _)| !self.is_free(*param, step));
         let early: u64 = early.map(|(_, bytes)| bytes).sum();
@@ -263,7 +264,7 @@ impl<'a> ListScheduler<'a> {
 fn donated_overwrites(
     graph: &Graph,
     step: &Step,
-    is_result: &[bool],
+    becomes_result: &[bool],
     params: &Params<'_>,
 ) -> Vec<(u32, u64)> {
     let mut given: Vec<(u32, usize)> = Vec::new();
@@ -275,7 +276,7 @@ fn donated_overwrites(
         }
     }
     let mut taken = Vec::new();
-    for output in step.outputs.iter().filter(|output| is_result[output.index()]) {
+    for output in step.outputs.iter().filter(|output| becomes_result[output.index()]) {
         let size = graph.ty(*output).bytes();
         if let Some(index) = given.iter().position(|&(_, known)| known == size) {
             taken.push((given.swap_remove(index).0, size as u64));

@@ -157,7 +157,7 @@ pub fn plan(
 ) -> MemoryPlan {
     let last_uses = last_uses(graph, steps);
     let results = graph.results();
-    let becoming = becoming_results(graph, &results);
+    let becoming = becoming_results(graph);
     let packed = packed(graph);
     let views = views_by_memory(graph, params);
     // Overwriting a parameter is safe only once nothing can fail any more:
@@ -200,8 +200,8 @@ pub fn plan(
 
 /// Of each node, whether its memory holds a result in the end: it is one, or the base of a scatter
 /// that is.
-fn becoming_results(graph: &Graph, results: &[bool]) -> Vec<bool> {
-    let mut becoming = results.to_vec();
+pub(super) fn becoming_results(graph: &Graph) -> Vec<bool> {
+    let mut becoming = graph.results();
     for id in graph.ids().rev() {
         if matches!(graph.node(id).op, Op::Scatter(..)) && becoming[id.index()] {
             becoming[graph.node(id).operands[0].index()] = true;

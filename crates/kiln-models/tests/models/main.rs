@@ -5,7 +5,7 @@ use std::path::Path;
 use kiln::io::gguf::{Gguf, GgufValue};
 use kiln::nn::{KvCache, Layer, ModuleExt};
 use kiln::prelude::*;
-use kiln::{StateDict, no_grad};
+use kiln::{Context, StateDict, no_grad, with_context};
 use kiln_models::{Bert, Checkpoint, Config, Llama, LoadModelOpts, ResNet, Vit};
 use serde_json::Value;
 
@@ -225,6 +225,32 @@ fn residual_networks_come_from_torchvision_too() {
         };
         let expected = plain(&load(record.state())).to_vec::<f32>().unwrap();
         assert_near(&plain(&load(state)), &expected, name);
+    }
+}
+
+/// Bytes that the third token moves, and kernels that it launches.
+fn cost_of_a_token(capacity: usize, device: Device) -> (u64, u64) {
+    let context = Context::new();
+    with_context(&context, || {
+        let _no_graph = no_grad();
+        let config = Config::parse("config.json", &recorded("llama").text).unwrap();
+        let model = Llama::new(&config, device).unwrap();
+        let caches = model.caches(1, capacity);
+        let mut before = context.counters();
+        for token in [5i64, 1, 3] {
+            before = context.counters();
+            let tokens = Tensor::from_vec(vec![token], [1, 1], device);
+            model.next(&tokens, &caches).argmax(-1).realize().unwrap();
+        }
+        let now = context.counters();
+        (now.bytes_moved - before.bytes_moved, now.kernels_launched - before.kernels_launched)
+    })
+}
+
+#[test]
+fn a_token_costs_the_same_with_larger_caches() {
+    for device in devices() {
+        assert_eq!(cost_of_a_token(64, device), cost_of_a_token(4096, device), "{device}");
     }
 }
 
