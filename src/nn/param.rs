@@ -50,7 +50,7 @@ impl Param {
     /// The tensor held now; of a quantized parameter, the expression that
     /// [`QuantizedTensor::dequantize`] makes.
     pub fn get(&self) -> Tensor {
-        seen(self.of_quantized(|value| value.numbers.clone()).unwrap_or_else(|| self.var.get()))
+        seen(self.numbers().unwrap_or_else(|| self.var.get()))
     }
 
     /// Puts `tensor` in; what it was computed from gets no gradient.
@@ -148,6 +148,22 @@ impl Param {
         let before =
             std::mem::replace(&mut *self.quantized.write().unwrap_or_else(PoisonError::into_inner), value);
         drop(before);
+    }
+
+    /// The expression of a quantized parameter's numbers. Whoever computes it may hold what comes out; the
+    /// parameter stays packed, and makes another one.
+    fn numbers(&self) -> Option<Tensor> {
+        let numbers = self.of_quantized(|value| value.numbers.clone())?;
+        if !numbers.is_realized() {
+            return Some(numbers);
+        }
+        let _line = numbers.peek().map(|node| node.span().enter());
+        let mut held = self.quantized.write().unwrap_or_else(PoisonError::into_inner);
+        let value = held.as_mut()?;
+        if value.numbers.is_realized() {
+            value.numbers = value.packed.dequantize();
+        }
+        Some(value.numbers.clone())
     }
 
     fn of_quantized<T>(&self, of: impl Fn(&QuantizedValue) -> T) -> Option<T> {

@@ -207,6 +207,33 @@ fn layers_of_one_shape_and_a_tied_head_stay_packed() -> Result<()> {
 }
 
 #[test]
+fn weights_stay_packed_whoever_reads_them() -> Result<()> {
+    for device in devices() {
+        let layer = Linear::without_bias(256, 512, device);
+        layer.weight.quantize(Quantization::Q8_0)?;
+        let bytes = layer.weight.quantized().map_or(0, |packed| packed.bytes() as u64);
+        let moved = || -> Result<u64> {
+            let x = Tensor::ones([1, 256], device);
+            x.realize()?;
+            Ok(layer.forward(&x).plan()?.bytes_moved())
+        };
+        let before = moved()?;
+        assert!(before < bytes + 8192, "{device}: {before}");
+        let numbers = layer.weight.get();
+        numbers.realize()?;
+        assert_eq!(moved()?, before, "{device}: whoever reads the numbers holds them, and nobody else");
+        // Gradients by the input need the numbers too.
+        let x = Tensor::ones([1, 256], device).with_requires_grad();
+        let loss = layer.forward(&x).square().sum(..);
+        loss.backward()?;
+        kiln::realize(&[&loss, &x.grad().expect("a gradient")])?;
+        assert!(!layer.weight.get().is_realized(), "{device}");
+        assert_eq!(moved()?, before, "{device}: after a gradient");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_quantized_parameter_is_not_set() -> Result<()> {
     let layer = Linear::without_bias(32, 1, ());
     layer.weight.quantize(Quantization::Q4_1)?;

@@ -20,3 +20,6 @@ pub const SCATTERED_GATHER_RUN: usize = 32;
 pub const GEMM_PACK_PREFETCH_ROWS: isize = 8;
 /// Bytes ahead that a dot product prefetches of each row. 64 of 512 x 512: 4.7 without, 3.1 with this.
 pub const GEMV_PREFETCH_BYTES: usize = 1 << 11;
+/// Bytes ahead that a product of packed numbers in integers prefetches of their codes. Rows of 18 blocks of
+/// bytes, GB/s: 5.7 without, 10.1 with this (Intel Xeon with AMX).
+pub const INTEGER_DOT_PREFETCH_BYTES: usize = 1 << 13;

@@ -215,6 +215,10 @@ pub const GEMV_SERIAL_MULTIPLY_ADDS: usize = 1 << 17;
 pub const GEMV_MIN_COLUMNS: usize = 64;
 /// The most. Chosen by: they stay in L1. A vector by a matrix: 5.4 with 512, 4.0 with this.
 pub const GEMV_MAX_COLUMNS: usize = 2048;
+/// Most vectors that a matrix is multiplied with one by one.
+pub const GEMV_MAX_VECTORS: usize = 4;
+/// Most elements of each of several vectors. Chosen by: four rows of the matrix stay in L1.
+pub const GEMV_MAX_SHARED_K: usize = 2048;
 /// Elements of a matrix that a function fills at a time.
 pub const GEMV_FILLED_ELEMENTS: usize = 1 << 14;
 /// Longest row that a function fills whole.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use kiln::nn::{ModuleExt, QuantizeOpts};
 use kiln::prelude::*;
-use kiln::{Quantization, no_grad};
+use kiln::{Precision, Quantization, no_grad, set_float32_matmul_precision};
 use serde_json::{Value, json};
 
 use crate::clock::{cpu_ms, measure, sorted};
@@ -21,7 +21,11 @@ pub fn run(arguments: &Arguments, format: &str) -> Result<Value, Failure> {
     let _no_graph = no_grad();
     let model = llama(arguments)?;
     match Quantization::of(&format.to_uppercase()) {
-        Some(quantization) => drop(model.quantize(quantization, QuantizeOpts::default())?),
+        Some(quantization) => {
+            drop(model.quantize(quantization, QuantizeOpts::default())?);
+            // As `chat` does, and llama.cpp: what packed weights are multiplied with has 8 bits.
+            set_float32_matmul_precision(Precision::Medium);
+        }
         None if format == "bf16" => model.to_dtype(DType::BF16)?,
         None => {}
     }

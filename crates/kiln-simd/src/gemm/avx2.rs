@@ -23,11 +23,43 @@ unsafe fn mask_64(count: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(MASK_64.as_ptr().add(4 - count).cast()) }
 }
 
+/// The sum of all lanes.
+#[inline(always)]
+unsafe fn sum_ps(x: __m256) -> f32 {
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let fours = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+        let twos = _mm_add_ps(fours, _mm_movehl_ps(fours, fours));
+        _mm_cvtss_f32(_mm_add_ss(twos, _mm_shuffle_ps::<1>(twos, twos)))
+    }
+}
+
+/// The same of doubles.
+#[inline(always)]
+unsafe fn sum_pd(x: __m256d) -> f64 {
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let twos = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
+        _mm_cvtsd_f64(_mm_add_sd(twos, _mm_unpackhi_pd(twos, twos)))
+    }
+}
+
+/// The same of integers.
+#[inline(always)]
+unsafe fn sum_epi32(x: __m256i) -> i32 {
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let fours = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x));
+        let twos = _mm_add_epi32(fours, _mm_shuffle_epi32::<0b01_00_11_10>(fours));
+        _mm_cvtsi128_si32(_mm_add_epi32(twos, _mm_shuffle_epi32::<1>(twos)))
+    }
+}
+
 /// The register type of an element: how many there are, what intrinsics call them, the mask of
 /// some, and what adds a product to a sum.
 macro_rules! simd_vector {
     ($name:ident($register:ty), $element:ty as $bits:ty, $count:literal, $mask:ident, $zero:ident, $splat:ident,
-     $load:ident, $load_mask:ident, $store:ident, $store_mask:ident, $add:ident,
+     $load:ident, $load_mask:ident, $store:ident, $store_mask:ident, $add:ident, $sum:ident,
      |$a:ident, $x:ident, $y:ident| $multiply_add:expr) => {
         #[derive(Clone, Copy)]
         struct $name($register);
@@ -73,6 +105,11 @@ macro_rules! simd_vector {
                 unsafe { $name($add(self.0, other.0)) }
             }
             #[inline(always)]
+            unsafe fn sum(self) -> $element {
+                // The element has the bits of the sum's type.
+                unsafe { std::mem::transmute_copy::<$bits, $element>(&$sum(self.0)) }
+            }
+            #[inline(always)]
             unsafe fn prefetch(at: *const $element) {
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
             }
@@ -95,6 +132,7 @@ macro_rules! simd_vector_f32 {
             _mm256_storeu_ps,
             _mm256_maskstore_ps,
             _mm256_add_ps,
+            sum_ps,
             |$a, $x, $y| $multiply_add
         );
     };
@@ -115,6 +153,7 @@ macro_rules! simd_vector_i32 {
             _mm256_storeu_si256,
             _mm256_maskstore_epi32,
             _mm256_add_epi32,
+            sum_epi32,
             |a, x, y| _mm256_add_epi32(_mm256_mullo_epi32(a, x), y)
         );
     };
@@ -140,6 +179,7 @@ simd_vector!(
     _mm256_storeu_pd,
     _mm256_maskstore_pd,
     _mm256_add_pd,
+    sum_pd,
     |a, x, y| _mm256_fmadd_pd(a, x, y)
 );
 simd_vector_i32!(I32x8, i32);

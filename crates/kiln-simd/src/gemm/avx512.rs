@@ -9,7 +9,7 @@ use super::{AbsoluteDifference, MicroKernel, SquaredDifference};
 /// and what adds a product to a sum.
 macro_rules! simd_vector {
     ($name:ident($register:ty), $element:ty as $bits:ty, $count:literal, $mask:ty, $zero:ident, $splat:ident,
-     $load:ident, $load_mask:ident, $store:ident, $store_mask:ident, $add:ident,
+     $load:ident, $load_mask:ident, $store:ident, $store_mask:ident, $add:ident, $sum:ident,
      |$a:ident, $x:ident, $y:ident| $multiply_add:expr) => {
         #[derive(Clone, Copy)]
         struct $name($register);
@@ -55,6 +55,11 @@ macro_rules! simd_vector {
                 unsafe { $name($add(self.0, other.0)) }
             }
             #[inline(always)]
+            unsafe fn sum(self) -> $element {
+                // The element has the bits of the sum's type.
+                unsafe { std::mem::transmute_copy::<$bits, $element>(&$sum(self.0)) }
+            }
+            #[inline(always)]
             unsafe fn prefetch(at: *const $element) {
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
             }
@@ -77,6 +82,7 @@ macro_rules! simd_vector_f32 {
             _mm512_storeu_ps,
             _mm512_mask_storeu_ps,
             _mm512_add_ps,
+            _mm512_reduce_add_ps,
             |$a, $x, $y| $multiply_add
         );
     };
@@ -97,6 +103,7 @@ macro_rules! simd_vector_i32 {
             _mm512_storeu_epi32,
             _mm512_mask_storeu_epi32,
             _mm512_add_epi32,
+            _mm512_reduce_add_epi32,
             |a, x, y| _mm512_add_epi32(_mm512_mullo_epi32(a, x), y)
         );
     };
@@ -122,6 +129,7 @@ simd_vector!(
     _mm512_storeu_pd,
     _mm512_mask_storeu_pd,
     _mm512_add_pd,
+    _mm512_reduce_add_pd,
     |a, x, y| _mm512_fmadd_pd(a, x, y)
 );
 simd_vector_i32!(I32x16, i32);

@@ -56,6 +56,10 @@ impl SimdVector for Bf16x2Vector {
         unsafe { Bf16x2Vector(_mm512_add_ps(self.0, other.0)) }
     }
     #[inline(always)]
+    unsafe fn sum(self) -> Bf16x2 {
+        unsafe { transmute::<f32, Bf16x2>(_mm512_reduce_add_ps(self.0)) }
+    }
+    #[inline(always)]
     unsafe fn prefetch(at: *const Bf16x2) {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }

@@ -64,6 +64,17 @@ impl<T: GemmElement, const N: usize> SimdVector for Array<T, N> {
         Array(std::array::from_fn(|i| self.0[i].plus(other.0[i])))
     }
     #[inline(always)]
+    unsafe fn sum(mut self) -> T {
+        let mut width = N;
+        while width > 1 {
+            width /= 2;
+            for i in 0..width {
+                self.0[i] = self.0[i].plus(self.0[i + width]);
+            }
+        }
+        self.0[0]
+    }
+    #[inline(always)]
     unsafe fn prefetch(_at: *const T) {}
 }
 

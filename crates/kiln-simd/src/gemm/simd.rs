@@ -39,6 +39,8 @@ pub(super) trait SimdVector: Copy {
     unsafe fn multiply_add(self, x: Self, y: Self) -> Self;
     /// The sum in each lane.
     unsafe fn add(self, other: Self) -> Self;
+    /// The sum of all lanes, halving the width at each step.
+    unsafe fn sum(self) -> Self::Element;
     /// Prefetches the cache line at `at`; may be any address.
     unsafe fn prefetch(at: *const Self::Element);
 }
@@ -247,28 +249,8 @@ unsafe fn dots<L: SimdVector, const R: usize, const U: usize>(dot: &Dot<L::Eleme
             for u in 1..U {
                 sum = sum.add(sums[r][u]);
             }
-            *dot.to.add(first + r) = horizontal_sum(sum);
+            *dot.to.add(first + r) = sum.sum();
         }
-    }
-}
-
-/// The sum of a vector's lanes, halving the width at each step.
-#[inline(always)]
-unsafe fn horizontal_sum<L: SimdVector>(sum: L) -> L::Element {
-    // SAFETY: the buffer has room for twice a register (at most 64 bytes, so
-    // 64 elements); uninitialized elements are written before they are read.
-    unsafe {
-        let mut buffer = [std::mem::MaybeUninit::<L::Element>::uninit(); 128];
-        let buffer = buffer.as_mut_ptr().cast::<L::Element>();
-        sum.store(buffer);
-        let mut width = L::COUNT;
-        while width > 1 {
-            width /= 2;
-            let low = L::load_first(buffer, width);
-            let high = L::load_first(buffer.add(width), width);
-            low.add(high).store_first(buffer, width);
-        }
-        *buffer
     }
 }
 

@@ -47,6 +47,38 @@ pub struct QuantizedRow {
     pub to: *mut f32,
 }
 
+/// Rows that lie equally far apart. Their results, a float each, follow each other.
+#[derive(Clone, Copy, Debug)]
+pub struct QuantizedMatrix {
+    /// The first.
+    pub first: QuantizedRow,
+    /// How many there are.
+    pub count: usize,
+    /// From a row's codes to the next row's.
+    pub codes_step: isize,
+    /// From a row's first scale to the next row's.
+    pub scales_step: isize,
+    /// From a row's first offset to the next row's.
+    pub offsets_step: isize,
+}
+
+impl QuantizedMatrix {
+    /// A row.
+    #[inline(always)]
+    pub fn row(&self, number: usize) -> QuantizedRow {
+        let QuantizedMatrix { first, codes_step, scales_step, offsets_step, .. } = *self;
+        let moved = |step: isize| number as isize * step;
+        let offset = |start: NonNull<f16>| NonNull::new(start.as_ptr().wrapping_offset(moved(offsets_step)));
+        QuantizedRow {
+            codes: first.codes.wrapping_offset(moved(codes_step)),
+            scales: first.scales.wrapping_offset(moved(scales_step)),
+            offsets: first.offsets.and_then(offset),
+            to: first.to.wrapping_add(number),
+            ..first
+        }
+    }
+}
+
 versioned! {
     /// A loop over blocks.
     DequantizeLoop, dequantize_loop, base_dequantize_loop, fn(row: &QuantizedRow)

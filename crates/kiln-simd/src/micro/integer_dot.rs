@@ -2,7 +2,10 @@
 //! are multiplied and summed exactly, and one float operation a block puts the sum to its scale. This is
 //! how ggml multiplies these formats.
 
-use crate::micro::dequantize::{CodeLayout, QUANTIZED_BLOCK, QuantizedRow, offset};
+#[cfg(target_arch = "x86_64")]
+mod vnni;
+
+use crate::micro::dequantize::{CodeLayout, QUANTIZED_BLOCK, QuantizedMatrix, QuantizedRow, offset};
 use crate::micro::half16::widen_f16;
 use crate::micro::isa::{Isa, versioned};
 
@@ -71,26 +74,29 @@ impl RoundLoop for Round {
 }
 
 versioned! {
-    /// A sum over the blocks of a row.
-    IntegerLoop, integer_loop, base_integer_loop, fn(row: &QuantizedRow, vector: &RoundedVector)
+    /// Sums over the blocks of rows.
+    IntegerLoop, integer_loop, base_integer_loop, fn(matrix: &QuantizedMatrix, vector: &RoundedVector)
 }
 
-/// A loop that writes the dot product of a row with a vector to the row's `to`.
+/// A loop that writes the dot products of rows with a vector to each row's `to`.
 ///
 /// # Safety
-/// Codes, scales and offsets are readable for all blocks, of which the vector has as many, and one float is
-/// writable.
-pub type IntegerDotFn = unsafe fn(row: &QuantizedRow, vector: &RoundedVector);
+/// Codes, scales and offsets are readable for all blocks, of which the vector has as many, and a float a row
+/// is writable.
+pub type IntegerDotFn = unsafe fn(matrix: &QuantizedMatrix, vector: &RoundedVector);
 
-/// The loop for rows of a layout and a code of zero; `None` where codes do not fit in a signed byte.
+/// The loop for a layout and a code of zero; `None` where codes do not fit in a signed byte.
 pub fn integer_dot(layout: CodeLayout, zero: f32) -> Option<IntegerDotFn> {
-    match layout {
-        CodeLayout::Bytes if zero == 128.0 => Some(integer_loop::<Bytes>()),
+    let by_level = match layout {
+        CodeLayout::Bytes if zero == 128.0 => integer_loop::<Bytes>(),
         CodeLayout::Nibbles if (0.0..=128.0).contains(&zero) && zero.fract() == 0.0 => {
-            Some(integer_loop::<Nibbles>())
+            integer_loop::<Nibbles>()
         }
-        CodeLayout::Bytes | CodeLayout::Nibbles => None,
-    }
+        CodeLayout::Bytes | CodeLayout::Nibbles => return None,
+    };
+    #[cfg(target_arch = "x86_64")]
+    let by_level = vnni::dot(layout).unwrap_or(by_level);
+    Some(by_level)
 }
 
 /// Blocks whose scales are widened together.
@@ -166,7 +172,19 @@ trait Codes {
     }
 }
 
-/// A row's sum, of codes that lie `shift` above those that are meant.
+/// Each row's sum, of codes that lie `shift` above those that are meant.
+///
+/// # Safety
+/// As [`IntegerDotFn`].
+#[inline(always)]
+unsafe fn dots<I: Isa, C: Codes>(matrix: &QuantizedMatrix, vector: &RoundedVector, shift: f32) {
+    for number in 0..matrix.count {
+        // SAFETY: the caller's promise.
+        unsafe { dot::<I, C>(&matrix.row(number), vector, shift) };
+    }
+}
+
+/// A row's sum.
 ///
 /// # Safety
 /// As [`IntegerDotFn`].
@@ -204,9 +222,9 @@ unsafe fn dot<I: Isa, C: Codes>(row: &QuantizedRow, vector: &RoundedVector, shif
 struct Bytes;
 impl IntegerLoop for Bytes {
     #[inline(always)]
-    unsafe fn run<I: Isa>(row: &QuantizedRow, vector: &RoundedVector) {
+    unsafe fn run<I: Isa>(matrix: &QuantizedMatrix, vector: &RoundedVector) {
         // SAFETY: the caller's promise.
-        unsafe { dot::<I, Bytes>(row, vector, 0.0) }
+        unsafe { dots::<I, Bytes>(matrix, vector, 0.0) }
     }
 }
 impl Codes for Bytes {
@@ -226,9 +244,9 @@ impl Codes for Bytes {
 struct Nibbles;
 impl IntegerLoop for Nibbles {
     #[inline(always)]
-    unsafe fn run<I: Isa>(row: &QuantizedRow, vector: &RoundedVector) {
+    unsafe fn run<I: Isa>(matrix: &QuantizedMatrix, vector: &RoundedVector) {
         // SAFETY: the caller's promise.
-        unsafe { dot::<I, Nibbles>(row, vector, row.zero) }
+        unsafe { dots::<I, Nibbles>(matrix, vector, matrix.first.zero) }
     }
 }
 impl Codes for Nibbles {

@@ -57,7 +57,7 @@ pub use cast::{bitcast, cast};
 pub use compare_select::compare_select;
 pub use copy::{copy_operation, copy_rows};
 pub use deferred_store::{DeferredStore, OverlapFn, overlapping};
-pub use dequantize::{CodeLayout, QUANTIZED_BLOCK, QuantizedRow, dequantize};
+pub use dequantize::{CodeLayout, QUANTIZED_BLOCK, QuantizedMatrix, QuantizedRow, dequantize};
 pub use fused::{Fused, fused};
 pub use gather::{GatherFn, load_gather};
 pub use half16::interleave_bf16;

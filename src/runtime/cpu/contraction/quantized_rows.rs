@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 
 use half::f16;
 use kiln_simd::micro::{
-    self, BlockedVector, CodeLayout, IntegerDotFn, QUANTIZED_BLOCK, QuantizedDotFn, QuantizedRow,
-    RoundedVector,
+    self, BlockedVector, CodeLayout, IntegerDotFn, QUANTIZED_BLOCK, QuantizedDotFn, QuantizedMatrix,
+    QuantizedRow, RoundedVector,
 };
 
 use super::{Strides, element};
@@ -247,9 +247,10 @@ impl QuantizedMemory<'_> {
         let sums: Vec<f32> =
             self.offsets.map_or_else(Vec::new, |_| elements.chunks_exact(QUANTIZED_BLOCK).map(sum).collect());
         let vector = BlockedVector { elements: vector, sums: sums.as_ptr() };
-        for row in self.lines(batch, lines, blocks, to) {
+        let matrix = self.matrix(batch, lines, blocks, to);
+        for number in 0..matrix.count {
             // SAFETY: the caller's promise.
-            unsafe { dot(&row, &vector) };
+            unsafe { dot(&matrix.row(number), &vector) };
         }
     }
 
@@ -268,33 +269,20 @@ impl QuantizedMemory<'_> {
         let Some(dot) = self.rows.integer_dot() else { unreachable!("asked for a loop that is not there") };
         // SAFETY: the caller's promise.
         let vector = RoundedVector::round(unsafe { std::slice::from_raw_parts(vector, k) });
-        for row in self.lines(batch, lines, k / QUANTIZED_BLOCK, to) {
-            // SAFETY: the caller's promise.
-            unsafe { dot(&row, &vector) };
-        }
+        // SAFETY: the caller's promise.
+        unsafe { dot(&self.matrix(batch, lines, k / QUANTIZED_BLOCK, to), &vector) };
     }
 
     /// Some lines of so many blocks each, whose results go one after the other.
-    fn lines(
-        &self,
-        batch: usize,
-        lines: Range<usize>,
-        blocks: usize,
-        to: *mut f32,
-    ) -> impl Iterator<Item = QuantizedRow> + '_ {
-        let first = QuantizedRow { blocks, to, ..self.row(batch, lines.start, 0) };
+    fn matrix(&self, batch: usize, lines: Range<usize>, blocks: usize, to: *mut f32) -> QuantizedMatrix {
         let QuantizedRows { codes, scales, .. } = self.rows;
-        let steps = [codes.strides.row(), scales.strides.row()];
-        let offset_step = self.offsets.map_or(0, |(_, part)| part.strides.row());
-        (0..lines.len() as isize).map(move |line| QuantizedRow {
-            codes: first.codes.wrapping_offset(line * steps[0]),
-            scales: first.scales.wrapping_offset(line * steps[1]),
-            offsets: first
-                .offsets
-                .and_then(|start| NonNull::new(start.as_ptr().wrapping_offset(line * offset_step))),
-            to: first.to.wrapping_offset(line),
-            ..first
-        })
+        QuantizedMatrix {
+            first: QuantizedRow { blocks, to, ..self.row(batch, lines.start, 0) },
+            count: lines.len(),
+            codes_step: codes.strides.row(),
+            scales_step: scales.strides.row(),
+            offsets_step: self.offsets.map_or(0, |(_, part)| part.strides.row()),
+        }
     }
 
     /// Writes a range of a line whose ends may lie within blocks, the first of which is `row`'s.

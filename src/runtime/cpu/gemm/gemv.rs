@@ -1,4 +1,4 @@
-//! Matrix-vector products (GEMV), which memory bandwidth limits.
+//! Products of a matrix with one vector (GEMV) or a few, which memory bandwidth limits.
 
 use std::ops::Range;
 
@@ -7,21 +7,22 @@ use kiln_simd::gemm::{Axpy, Dot, GemmElement, MicroKernel};
 use super::grid::{for_each, workers};
 use super::{DotRequest, GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackOrder, PackRequest, scratch};
 use crate::runtime::cpu::thresholds::{
-    GEMV_FILLED_ELEMENTS, GEMV_MAX_COLUMNS, GEMV_MAX_FILLED_ROW, GEMV_MIN_COLUMNS, GEMV_SERIAL_MULTIPLY_ADDS,
+    GEMV_FILLED_ELEMENTS, GEMV_MAX_COLUMNS, GEMV_MAX_FILLED_ROW, GEMV_MAX_SHARED_K, GEMV_MAX_VECTORS,
+    GEMV_MIN_COLUMNS, GEMV_SERIAL_MULTIPLY_ADDS,
 };
 
-/// Whether a problem is a matrix-vector product over contiguous memory.
+/// Whether a problem is a product of a matrix in contiguous memory with one vector or a few.
 pub(super) fn applies<T: GemmElement>(problem: &GemmProblem<T>) -> bool {
     GemvOperands::of(problem).is_some()
 }
 
-/// Computes a batch of matrix-vector products.
+/// Computes a batch of such products.
 ///
 /// # Safety
 /// As [`super::run_with`]; [`applies`] holds.
 pub(super) unsafe fn run<T: GemmElement>(problem: &GemmProblem<T>, kernel: &MicroKernel<T>) {
     let Some(operands) = GemvOperands::of(problem) else {
-        unreachable!("asked for a matrix-vector product of something else");
+        unreachable!("asked for a product with a few vectors of something else");
     };
     let workers = workers(problem.work(), GEMV_SERIAL_MULTIPLY_ADDS);
     let step = operands.step(workers, kernel);
@@ -33,13 +34,15 @@ pub(super) unsafe fn run<T: GemmElement>(problem: &GemmProblem<T>, kernel: &Micr
     });
 }
 
-/// The matrix and the vector of a product.
+/// The matrix and the vectors of a product.
 struct GemvOperands<'a, T> {
     matrix: GemmOperand<'a, T>,
-    vector: GemmOperand<'a, T>,
-    /// Rows of the matrix, elements of the result.
+    vectors: GemmOperand<'a, T>,
+    /// How many vectors.
+    count: usize,
+    /// Rows of the matrix, elements of a result.
     rows: usize,
-    /// Whether the result is a row of C.
+    /// Whether results are rows of C.
     is_row: bool,
     /// Whether the matrix is contiguous along k, rather than along its rows.
     k_contiguous: bool,
@@ -47,13 +50,13 @@ struct GemvOperands<'a, T> {
 
 impl<'a, T: GemmElement> GemvOperands<'a, T> {
     fn of(problem: &GemmProblem<'a, T>) -> Option<GemvOperands<'a, T>> {
-        let is_row = problem.m == 1;
+        let is_row = problem.m == 1 || has_few_rows(problem);
         if problem.k == 0 || (!is_row && problem.n != 1) {
             return None;
         }
-        let (matrix, vector, rows) = match is_row {
-            true => (problem.b, problem.a, problem.n),
-            false => (problem.a, problem.b, problem.m),
+        let (matrix, vectors, count, rows) = match is_row {
+            true => (problem.b, problem.a, problem.m, problem.n),
+            false => (problem.a, problem.b, 1, problem.m),
         };
         let (k_contiguous, applies) = match matrix {
             GemmOperand::Strided { row_stride, k_stride, .. } => {
@@ -65,12 +68,14 @@ impl<'a, T: GemmElement> GemvOperands<'a, T> {
             }
             GemmOperand::Packed { order: PackOrder::RowContiguous, .. } => (false, true),
         };
-        applies.then_some(GemvOperands { matrix, vector, rows, is_row, k_contiguous })
+        applies.then_some(GemvOperands { matrix, vectors, count, rows, is_row, k_contiguous })
     }
 
     /// Rows of a task.
     fn step(&self, workers: usize, kernel: &MicroKernel<T>) -> usize {
         match self.k_contiguous {
+            // One thread alone prepares the vectors once.
+            true if workers == 1 => self.rows,
             true => self.rows.div_ceil(4 * workers).next_multiple_of(4),
             // As wide as possible: long runs of contiguous memory have more bandwidth.
             false => self
@@ -95,6 +100,17 @@ impl<'a, T: GemmElement> GemvOperands<'a, T> {
     }
 }
 
+/// Whether a problem's rows are few enough to be multiplied one by one with a matrix that is contiguous along k:
+/// register tiles would leave most lanes empty. They are the heads that share keys, mostly.
+fn has_few_rows<T>(problem: &GemmProblem<T>) -> bool {
+    let are_vectors = match problem.a {
+        GemmOperand::Strided { k_stride, .. } => k_stride == 1,
+        GemmOperand::Packed { order, .. } => order == PackOrder::KContiguous,
+    };
+    let is_contiguous = matches!(problem.b, GemmOperand::Strided { k_stride: 1, .. });
+    problem.m <= GEMV_MAX_VECTORS && problem.k <= GEMV_MAX_SHARED_K && are_vectors && is_contiguous
+}
+
 unsafe fn task<T: GemmElement>(
     problem: &GemmProblem<T>,
     kernel: &MicroKernel<T>,
@@ -104,24 +120,26 @@ unsafe fn task<T: GemmElement>(
 ) {
     let k = problem.k;
     let [row_block, k_block] = operands.filled(rows.len(), k);
-    let sizes = [k, rows.len(), row_block * k_block].map(scratch::padded::<T>);
+    let (count, length) = (operands.count, rows.len());
+    let sizes = [count * k, count * length, row_block * k_block].map(scratch::padded::<T>);
     scratch::with(sizes.iter().sum(), |room: *mut T| {
         let result = room.wrapping_add(sizes[0]);
         let block = result.wrapping_add(sizes[1]);
         // SAFETY: the caller's promise; the room holds all three.
         unsafe {
-            let product = Gemv { kernel, vector: contiguous(&operands.vector, batch, k, room), k };
+            let (vectors, apart) = contiguous(&operands.vectors, batch, [count, k], room);
+            let product = Gemv { kernel, vectors, apart, count, k };
             match operands.matrix {
                 GemmOperand::Strided { ptr, row_stride, k_stride, batch: offset } => {
                     let start = offset(batch) + rows.start as isize * row_stride;
                     let from = ptr.wrapping_offset(start);
                     match operands.k_contiguous {
-                        true => product.dots(from, row_stride, rows.len(), result),
-                        false => product.axpys(from, k_stride, 0..k, rows.len(), result),
+                        true => product.dots(from, row_stride, length, result),
+                        false => product.axpys(from, k_stride, 0..k, length, result),
                     }
                 }
                 GemmOperand::Packed { dots: Some(dots), .. } => {
-                    dots(DotRequest { batch, rows: rows.clone(), vector: product.vector, to: result });
+                    dots(DotRequest { batch, rows: rows.clone(), vector: product.vectors, to: result });
                 }
                 GemmOperand::Packed { order, fill, dots: None } => {
                     let request = PackRequest { batch, rows: rows.clone(), k: 0..k, to: block, ld: 0 };
@@ -133,27 +151,35 @@ unsafe fn task<T: GemmElement>(
     });
 }
 
-/// Products of rows of a matrix with a vector.
+/// Products of rows of a matrix with vectors.
 struct Gemv<'a, T: 'static> {
     kernel: &'a MicroKernel<T>,
-    vector: *const T,
+    vectors: *const T,
+    /// Elements from a vector to the next.
+    apart: isize,
+    count: usize,
     k: usize,
 }
 
 impl<T: GemmElement> Gemv<'_, T> {
-    /// Dot products of `count` rows, `row` elements apart.
-    unsafe fn dots(&self, from: *const T, row: isize, count: usize, to: *mut T) {
-        for r in (0..count).step_by(4) {
+    /// Dot products of `length` rows, `row` elements apart: those with the first vector, then the others'.
+    unsafe fn dots(&self, from: *const T, row: isize, length: usize, to: *mut T) {
+        for r in (0..length).step_by(4) {
             let rows = from.wrapping_offset(r as isize * row);
-            let (vector, k, count) = (self.vector, self.k, 4.min(count - r));
-            // SAFETY: the caller vouches for the rows and the results.
-            unsafe { (self.kernel.dot)(&Dot { rows, row, vector, k, count, to: to.add(r) }) };
+            let (k, count) = (self.k, 4.min(length - r));
+            for number in 0..self.count {
+                let vector = self.vectors.wrapping_offset(number as isize * self.apart);
+                // SAFETY: the caller vouches for the rows and the results.
+                unsafe {
+                    (self.kernel.dot)(&Dot { rows, row, vector, k, count, to: to.add(number * length + r) })
+                };
+            }
         }
     }
 
-    /// Adds the rows of a range of k, `row` elements apart; the first range overwrites.
+    /// Adds the rows of a range of k, `row` elements apart; the first range overwrites. Of one vector.
     unsafe fn axpys(&self, rows: *const T, row: isize, k: Range<usize>, width: usize, y: *mut T) {
-        let (factors, accumulate) = (self.vector.wrapping_add(k.start), k.start > 0);
+        let (factors, accumulate) = (self.vectors.wrapping_add(k.start), k.start > 0);
         let k = k.len();
         // SAFETY: the caller vouches for the rows and the result.
         unsafe { (self.kernel.axpy)(&Axpy { rows, row, factors, k, y, width, accumulate }) };
@@ -192,30 +218,31 @@ impl<T: GemmElement> Gemv<'_, T> {
     }
 }
 
-/// The vector, in place or gathered into `room`.
+/// Some vectors, in place or gathered into `room`, and how many elements they are apart.
 unsafe fn contiguous<T: GemmElement>(
     operand: &GemmOperand<T>,
     index: usize,
-    k: usize,
+    [count, k]: [usize; 2],
     room: *mut T,
-) -> *const T {
+) -> (*const T, isize) {
     match *operand {
         GemmOperand::Packed { fill, order, .. } => {
-            // One row along k, or `k` rows of one element.
+            // Rows along k, or `k` rows of one element.
             let ld = if order == PackOrder::RowContiguous { 1 } else { k };
-            fill(PackRequest { batch: index, rows: 0..1, k: 0..k, to: room, ld });
-            room
+            fill(PackRequest { batch: index, rows: 0..count, k: 0..k, to: room, ld });
+            (room, k as isize)
         }
-        GemmOperand::Strided { ptr, k_stride, batch, .. } => {
+        GemmOperand::Strided { ptr, k_stride, row_stride, batch } => {
             let from = ptr.wrapping_offset(batch(index));
             if k_stride == 1 {
-                return from;
+                return (from, row_stride);
             }
+            // Several vectors are contiguous.
             for i in 0..k {
                 // SAFETY: the caller vouches for the operand, and for room.
                 unsafe { *room.add(i) = *from.offset(i as isize * k_stride) };
             }
-            room
+            (room, 0)
         }
     }
 }
@@ -227,20 +254,23 @@ unsafe fn store_result<T: GemmElement>(
     rows: Range<usize>,
     result: *mut T,
 ) {
+    let (count, length) = (operands.count, rows.len());
     match problem.out {
         GemmOutput::Blocks(function) => {
-            let block = match operands.is_row {
-                true => OutputBlock { batch: index, ld: rows.len(), rows: 0..1, cols: rows, ptr: result },
-                false => OutputBlock { batch: index, ld: 1, rows, cols: 0..1, ptr: result },
-            };
-            function(block);
+            let (rows, cols, ld) =
+                if operands.is_row { (0..count, rows, length) } else { (rows, 0..count, 1) };
+            function(OutputBlock { batch: index, rows, cols, ptr: result, ld });
         }
         GemmOutput::Strided { ptr, row_stride, col_stride, batch } => {
-            let stride = if operands.is_row { col_stride } else { row_stride };
-            let to = ptr.wrapping_offset(batch(index) + rows.start as isize * stride);
-            for i in 0..rows.len() {
+            let (along, across) =
+                if operands.is_row { (col_stride, row_stride) } else { (row_stride, col_stride) };
+            let to = ptr.wrapping_offset(batch(index) + rows.start as isize * along);
+            for (number, i) in (0..count).flat_map(|number| (0..length).map(move |i| (number, i))) {
                 // SAFETY: the caller vouches for the output.
-                unsafe { *to.offset(i as isize * stride) = *result.add(i) };
+                unsafe {
+                    let element = *result.add(number * length + i);
+                    *to.offset(number as isize * across + i as isize * along) = element;
+                }
             }
         }
     }

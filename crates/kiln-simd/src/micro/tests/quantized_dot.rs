@@ -6,8 +6,8 @@ use half::f16;
 
 use crate::micro::isa::forced::each_level;
 use crate::micro::{
-    BlockedVector, CodeLayout, QUANTIZED_BLOCK, QuantizedRow, RoundedVector, dequantize, integer_dot,
-    quantized_dot,
+    BlockedVector, CodeLayout, QUANTIZED_BLOCK, QuantizedMatrix, QuantizedRow, RoundedVector, dequantize,
+    integer_dot, quantized_dot,
 };
 
 /// A packed row with its room, and a vector.
@@ -43,6 +43,20 @@ impl Case {
         }
     }
 
+    /// The row cut into as many as there are results.
+    fn matrix(&self, zero: f32, to: &mut [f32]) -> QuantizedMatrix {
+        let count = to.len();
+        let blocks = self.scales.len() / count;
+        let step = blocks as isize;
+        QuantizedMatrix {
+            first: QuantizedRow { blocks, ..self.row(zero, to) },
+            count,
+            codes_step: (self.codes.len() / count) as isize,
+            scales_step: step,
+            offsets_step: step,
+        }
+    }
+
     fn vector(&self) -> BlockedVector {
         BlockedVector { elements: self.elements.as_ptr(), sums: self.sums.as_ptr() }
     }
@@ -75,27 +89,34 @@ fn a_dot_product_is_that_of_the_numbers() {
 }
 
 #[test]
-fn an_integer_product_is_that_of_the_vector_rounded_to_eight_bits() {
+fn integer_products_are_those_of_the_vector_rounded_to_eight_bits() {
+    /// Some are multiplied together, and some are left.
+    const ROWS: usize = 6;
     for ((layout, zero), blocks) in LAYOUTS.into_iter().flat_map(|l| [1, 2, 16, 37].map(|blocks| (l, blocks)))
     {
         for has_offsets in [false, true] {
-            let case = Case::new(layout, blocks, has_offsets);
-            let mut numbers = vec![0f32; blocks * QUANTIZED_BLOCK];
+            let case = Case::new(layout, ROWS * blocks, has_offsets);
+            let (mut numbers, vector) =
+                (vec![0f32; case.elements.len()], &case.elements[..blocks * QUANTIZED_BLOCK]);
             // SAFETY: all of these have room for the blocks.
             unsafe { dequantize(layout)(&case.row(zero, &mut numbers)) };
             // The vector rounded in double precision.
-            let rounded = case.elements.chunks(QUANTIZED_BLOCK).flat_map(|block| {
+            let rounded = vector.chunks(QUANTIZED_BLOCK).flat_map(|block| {
                 let step = f64::from(block.iter().fold(0f32, |most, x| most.max(x.abs()))) / 127.0;
                 block.iter().map(move |&x| (f64::from(x) / step).round() * step)
             });
-            let terms: Vec<f64> = numbers.iter().zip(rounded).map(|(&a, b)| f64::from(a) * b).collect();
-            let (expected, size) = (terms.iter().sum::<f64>(), terms.iter().map(|x| x.abs()).sum::<f64>());
+            let rounded: Vec<f64> = rounded.collect();
             each_level(|level| {
-                let (dot, mut found) = (integer_dot(layout, zero).unwrap(), [f32::NAN]);
+                let (dot, mut found) = (integer_dot(layout, zero).unwrap(), [f32::NAN; ROWS]);
                 // SAFETY: as above.
-                unsafe { dot(&case.row(zero, &mut found), &RoundedVector::round(&case.elements)) };
-                let error = (f64::from(found[0]) - expected).abs();
-                assert!(error < 2e-6 * size, "{layout:?}, {blocks} blocks at {level:?}: {error} of {size}");
+                unsafe { dot(&case.matrix(zero, &mut found), &RoundedVector::round(vector)) };
+                for (row, (numbers, found)) in numbers.chunks(vector.len()).zip(found).enumerate() {
+                    let terms = || numbers.iter().zip(&rounded).map(|(&a, b)| f64::from(a) * b);
+                    let (expected, size) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
+                    let error = (f64::from(found) - expected).abs();
+                    let case = format!("row {row} of {layout:?}, {blocks} blocks at {level:?}");
+                    assert!(error < 2e-6 * size, "{case}: {error} of {size}");
+                }
             });
         }
     }
@@ -115,7 +136,7 @@ fn extreme_codes_do_not_overflow_and_what_is_no_number_stays_none() {
         let product = |elements: &[f32]| {
             let (dot, mut found) = (integer_dot(layout, zero).unwrap(), [0f32]);
             // SAFETY: there are as many blocks.
-            unsafe { dot(&case.row(zero, &mut found), &RoundedVector::round(elements)) };
+            unsafe { dot(&case.matrix(zero, &mut found), &RoundedVector::round(elements)) };
             found[0]
         };
         each_level(|level| {
@@ -148,10 +169,11 @@ fn rate() {
         let seconds = start.elapsed().as_secs_f64();
         let floats = rounds as f64 * 1536.0 / seconds / 1e9;
         let (dot, vector) = (integer_dot(layout, zero).unwrap(), RoundedVector::round(&case.elements));
+        let matrix = case.matrix(zero, &mut found);
         let start = std::time::Instant::now();
         for _ in 0..rounds {
             // SAFETY: as above.
-            unsafe { dot(std::hint::black_box(&row), std::hint::black_box(&vector)) };
+            unsafe { dot(std::hint::black_box(&matrix), std::hint::black_box(&vector)) };
         }
         let integers = rounds as f64 * 1536.0 / start.elapsed().as_secs_f64() / 1e9;
         println!("{layout:?}, zero {zero}: {floats:.2} numbers a nanosecond, {integers:.2} in integers");
