@@ -6,6 +6,8 @@ use half::f16;
 
 use crate::micro::half16::widen_f16;
 use crate::micro::isa::{Isa, versioned};
+use crate::micro::memory::prefetch_l2;
+use crate::thresholds::PACKED_PREFETCH_BYTES;
 
 /// Numbers of a block.
 pub const QUANTIZED_BLOCK: usize = 32;
@@ -107,6 +109,7 @@ impl DequantizeLoop for Bytes {
             unsafe {
                 let (scale, offset) = (widen_f16(scales.add(block).read()), offset(offsets, block));
                 let (codes, to) = (codes.add(block * QUANTIZED_BLOCK), to.add(block * QUANTIZED_BLOCK));
+                prefetch_l2(codes.wrapping_add(PACKED_PREFETCH_BYTES), QUANTIZED_BLOCK);
                 let codes: [u8; QUANTIZED_BLOCK] = codes.cast::<[u8; QUANTIZED_BLOCK]>().read();
                 for (j, &code) in codes.iter().enumerate() {
                     *to.add(j) = (f32::from(code) - zero) * scale + offset;
@@ -127,6 +130,7 @@ impl DequantizeLoop for Nibbles {
             unsafe {
                 let (scale, offset) = (widen_f16(scales.add(block).read()), offset(offsets, block));
                 let (codes, to) = (codes.add(block * HALF), to.add(block * QUANTIZED_BLOCK));
+                prefetch_l2(codes.wrapping_add(PACKED_PREFETCH_BYTES), HALF);
                 let pairs: [u8; HALF] = codes.cast::<[u8; HALF]>().read();
                 for (j, pair) in pairs.iter().enumerate() {
                     *to.add(j) = (f32::from(pair & 15) - zero) * scale + offset;

@@ -20,7 +20,7 @@ use half::f16;
 use super::{IntegerDotFn, QuantizedMatrix, QuantizedRow, RoundedVector, SOME};
 use crate::micro::dequantize::{CodeLayout, QUANTIZED_BLOCK};
 use crate::micro::isa::{Level, level};
-use crate::thresholds::INTEGER_DOT_PREFETCH_BYTES;
+use crate::thresholds::PACKED_PREFETCH_BYTES;
 
 /// The loop for a layout, where the machine has the instruction.
 pub(super) fn dot(layout: CodeLayout) -> Option<IntegerDotFn> {
@@ -134,7 +134,7 @@ unsafe fn some<const N: usize>(
                 let of_zero = _mm512_dpbusd_epi32(_mm512_setzero_si512(), zero, by);
                 for ((total, row), &scales) in total.iter_mut().zip(rows).zip(&scales) {
                     let codes = row.codes.add(pair * layout.block_bytes());
-                    _mm_prefetch::<_MM_HINT_T0>(codes.wrapping_add(INTEGER_DOT_PREFETCH_BYTES).cast());
+                    _mm_prefetch::<_MM_HINT_T0>(codes.wrapping_add(PACKED_PREFETCH_BYTES).cast());
                     let products = _mm512_dpbusd_epi32(_mm512_setzero_si512(), unpacked(codes, is_pair), by);
                     let products = _mm512_cvtepi32_ps(_mm512_sub_epi32(products, of_zero));
                     *total = _mm512_fmadd_ps(products, _mm512_permutexvar_ps(block, scales), *total);
