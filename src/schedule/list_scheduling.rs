@@ -49,8 +49,7 @@ pub(super) struct ListScheduler<'a> {
     done: Vec<bool>,
     /// By value in the arena: the steps that have yet to read it.
     readers: HashMap<NodeId, PendingReaders>,
-    /// By value: whether its memory holds a result in the end.
-    becomes_result: Vec<bool>,
+    is_result: Vec<bool>,
     /// By parameter's memory: the steps that have yet to read it.
     param_readers: HashMap<u32, PendingReaders>,
     /// By step: memory of parameters that it could overwrite, and how many
@@ -105,14 +104,14 @@ impl<'a> ListScheduler<'a> {
         dag: &'a DiGraph<(), ()>,
         params: &Params<'a>,
     ) -> ListScheduler<'a> {
-        let becomes_result = becoming_results(graph);
+        let (is_result, becomes_result) = (graph.results(), becoming_results(graph));
         let mut readers: HashMap<NodeId, PendingReaders> = HashMap::new();
         let mut param_readers: HashMap<u32, PendingReaders> = HashMap::new();
         for (number, step) in steps.iter().enumerate() {
             for &input in step.inputs.iter().flat_map(|input| graph.pieces(input)) {
                 let known = if let Op::Param(param, _) = graph.node(input).op {
                     param_readers.entry((params.first_with)(param)).or_default()
-                } else if !becomes_result[input.index()] {
+                } else if !is_result[input.index()] {
                     readers.entry(input).or_default()
                 } else {
                     continue;
@@ -134,7 +133,7 @@ impl<'a> ListScheduler<'a> {
                 .map(|step| donated_overwrites(graph, step, &becomes_result, params))
                 .collect(),
             param_readers,
-            becomes_result,
+            is_result,
             fallible_left: steps.iter().filter(|step| fallible(step)).count(),
             ready: BinaryHeap::new(),
             freeing: BinaryHeap::new(),
@@ -209,7 +208,7 @@ impl<'a> ListScheduler<'a> {
     /// that could take over a parameter's memory later.
     fn bytes_allocated(&self, step: usize) -> u64 {
         let is_read = |id: NodeId| self.readers.get(&id).is_some_and(|readers| readers.count > 0);
-        let fresh = |id: &&NodeId| !self.becomes_result[id.index()] && is_read(**id);
+        let fresh = |id: &&NodeId| !self.is_result[id.index()] && is_read(**id);
         let outputs = self.steps[step].outputs.iter().filter(fresh);
         let early = self.overwrites[step].iter().filter(|(param, _)| !self.is_free(*param, step));
         let early: u64 = early.map(|(_, bytes)| bytes).sum();
