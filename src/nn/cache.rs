@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::base::{DType, Result};
+use crate::base::{DType, Result, Span};
 use crate::ir::Node;
 use crate::nn::attention_mask::{PositionMask, Positions};
 use crate::nn::cached_rows::CachedRows;
@@ -96,7 +96,7 @@ impl KvCache {
     /// ```
     #[track_caller]
     pub fn new(shape: [usize; 4], place: impl Into<Place>) -> KvCache {
-        let place = place.into();
+        let (_line, place) = (Span::caller().enter(), place.into());
         let rows = || CachedRows::new(shape, place);
         KvCache { keys: rows(), values: rows(), lengths: Mutex::default(), starts: Mutex::default() }
     }
@@ -123,6 +123,7 @@ impl KvCache {
         if !self.is_empty() {
             return self.with(|rows| rows.to_dtype(site, dtype));
         }
+        let _line = site.span.enter();
         let place = Place { device: Some(self.keys.device()), dtype: Some(dtype) };
         self.with(|rows| CachedRows::new(rows.extents(), place))
     }
