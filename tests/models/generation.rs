@@ -23,12 +23,12 @@ fn drawn(positions: usize, device: Device) -> Tensor {
     x
 }
 
-/// Bytes that the third of three steps moves, and what it launches.
-fn cost_of_a_step(capacity: usize, device: Device) -> (u64, u64) {
+/// Bytes that the third of three steps moves, and what it launches, with a cache of this type.
+fn cost_of_a_step(capacity: usize, device: Device, dtype: DType) -> (u64, u64) {
     let context = Context::new();
     with_context(&context, || {
         let _no_grad = kiln::no_grad();
-        let cache = KvCache::new([1, 2, capacity, 8], device);
+        let cache = KvCache::new([1, 2, capacity, 8], (device, dtype));
         let mut before = context.counters();
         for _ in 0..3 {
             before = context.counters();
@@ -46,9 +46,11 @@ fn cost_of_a_step(capacity: usize, device: Device) -> (u64, u64) {
 
 #[test]
 fn a_step_costs_what_it_writes_and_what_is_there() {
-    for device in devices() {
-        let (small, large) = (cost_of_a_step(64, device), cost_of_a_step(8192, device));
-        assert_eq!(small, large, "{device}: bytes and launches by capacity");
+    for (device, dtype) in
+        devices().into_iter().flat_map(|device| [DType::F32, DType::U8].map(|t| (device, t)))
+    {
+        let (small, large) = (cost_of_a_step(64, device, dtype), cost_of_a_step(8192, device, dtype));
+        assert_eq!(small, large, "{device}, {dtype}: bytes and launches by capacity");
     }
 }
 

@@ -132,34 +132,6 @@ fn caches_of_codes_rewind_fork_clear_and_convert() {
     assert_eq!(mask.to_vec::<bool>().expect("a mask")[..4], [false, false, true, false]);
 }
 
-/// Bytes and launches of the third of three steps.
-fn cost_of_a_step(capacity: usize, device: Device) -> (u64, u64) {
-    let context = Context::new();
-    with_context(&context, || {
-        let _no_grad = kiln::no_grad();
-        let cache = KvCache::new([1, 2, capacity, 8], (device, DType::U8));
-        let mut cost = (0, 0);
-        for _ in 0..3 {
-            let new = rows(1, device);
-            let before = context.counters();
-            let held = cache.append(&new, &new).expect("room");
-            let opts = AttentionOpts::default().mask(&held.mask);
-            new.scaled_dot_product_attention(&held.keys, &held.values, opts).realize().expect("attention");
-            let now = context.counters();
-            cost = (now.bytes_moved - before.bytes_moved, now.kernels_launched - before.kernels_launched);
-        }
-        cost
-    })
-}
-
-#[test]
-fn a_step_costs_what_it_writes_and_what_is_there() {
-    for device in devices() {
-        let (small, large) = (cost_of_a_step(64, device), cost_of_a_step(8192, device));
-        assert_eq!(small, large, "{device}: bytes and launches by capacity");
-    }
-}
-
 #[test]
 fn a_cache_of_codes_takes_a_quarter_of_the_memory() {
     let bytes = |dtype: DType| {

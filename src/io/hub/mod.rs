@@ -19,7 +19,6 @@ use std::path::PathBuf;
 
 use crate::base::{Error, Result, Span};
 #[cfg(feature = "hub")]
-#[cfg(feature = "hub")]
 pub use download::hub_download;
 #[cfg(feature = "hub")]
 pub use opts::{HubOpts, HubToken};

@@ -215,7 +215,8 @@ pub const GEMV_SERIAL_MULTIPLY_ADDS: usize = 1 << 17;
 pub const GEMV_MIN_COLUMNS: usize = 64;
 /// The most. Chosen by: they stay in L1. A vector by a matrix: 5.4 with 512, 4.0 with this.
 pub const GEMV_MAX_COLUMNS: usize = 2048;
-/// Most vectors that a matrix is multiplied with one by one.
+/// Most vectors that a matrix is multiplied with one by one. Microseconds, blocked and with this: 3 x 64 by
+/// 896 x 64, three times, 62 and 35; 4 x 576 by 1536 x 576, 330 and 205 (Intel Xeon).
 pub const GEMV_MAX_VECTORS: usize = 4;
 /// Most elements of each of several vectors. Chosen by: four rows of the matrix stay in L1.
 pub const GEMV_MAX_SHARED_K: usize = 2048;

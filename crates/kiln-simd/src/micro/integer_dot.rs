@@ -54,9 +54,10 @@ impl RoundLoop for Round {
         codes: &mut [i8; QUANTIZED_BLOCK],
         scale: &mut [f32; 2],
     ) {
-        let most = elements.iter().fold(0f32, |most, x| most.max(x.abs()));
-        // NaN where an element is no number, and else nothing.
-        let wrong: f32 = elements.iter().map(|x| x * 0.0).sum();
+        // Magnitudes are in the order of their bits, those that are no numbers last; maxima of floats would
+        // wait for each other.
+        let most = elements.iter().fold(0, |most, x| most.max(x.abs().to_bits()));
+        let most = Some(f32::from_bits(most)).filter(|most| most.is_finite()).unwrap_or(f32::NAN);
         // Elements so small that no factor makes them codes are zero.
         let factor = Some(127.0 / most).filter(|factor| factor.is_finite()).unwrap_or(0.0);
         let mut sum = 0i32;
@@ -69,7 +70,7 @@ impl RoundLoop for Round {
             *code = near as i8;
             sum += near;
         }
-        *scale = [most / 127.0 + wrong, sum as f32];
+        *scale = [most / 127.0, sum as f32];
     }
 }
 

@@ -105,7 +105,7 @@ unsafe fn some<const N: usize>(
     layout: CodeLayout,
     unpacked: &impl Fn(*const u8, bool) -> __m512i,
 ) {
-    let (blocks, offsets) = (rows[0].blocks, rows[0].offsets.is_some());
+    let blocks = rows[0].blocks;
     let mut total = [_mm512_setzero_ps(); N];
     let zero = _mm512_set1_epi8(rows[0].zero as u8 as i8);
     // SAFETY: the caller's promise; masked loads read what is there.
@@ -119,11 +119,10 @@ unsafe fn some<const N: usize>(
             };
             let by = of_vector(&vector.scales);
             let scales: [__m512; N] = std::array::from_fn(|row| _mm512_mul_ps(of_row(rows[row].scales), by));
-            if offsets {
-                let sums = of_vector(&vector.sums);
-                for (total, row) in total.iter_mut().zip(rows) {
-                    let offsets = row.offsets.map_or(row.scales, |offsets| offsets.as_ptr().cast_const());
-                    *total = _mm512_fmadd_ps(of_row(offsets), sums, *total);
+            let sums = of_vector(&vector.sums);
+            for (total, row) in total.iter_mut().zip(rows) {
+                if let Some(offsets) = row.offsets {
+                    *total = _mm512_fmadd_ps(of_row(offsets.as_ptr()), sums, *total);
                 }
             }
             let mut block = _mm512_loadu_si512(BLOCK_OF_LANE.as_ptr().cast());
