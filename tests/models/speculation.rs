@@ -116,6 +116,17 @@ fn the_likeliest_tokens_are_those_of_generate_whatever_is_guessed() {
 }
 
 #[test]
+fn penalties_fall_on_guesses_before_they_are_picked() {
+    // A token is likelier again than the next higher one, unless it is penalized for it.
+    let step = |tokens: &Tensor| tokens.one_hot(20).float() * 2.0 + (tokens + 1).one_hot(20).float() * 1.9;
+    let opts = greedy().sampling(Sampling::greedy().repetition_penalty(1.5)).max_tokens(6);
+    let guess = |tokens: &[i64]| Ok((1..=4).map(|i| tokens[tokens.len() - 1] + i).collect());
+    let mut tokens = speculate(&[1], opts, (), &[], guess, step);
+    assert_eq!(tokens.by_ref().map(Result::unwrap).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 7]);
+    assert_eq!((tokens.guessed(), tokens.accepted()), (4, 4));
+}
+
+#[test]
 fn right_guesses_save_passes() {
     let _no_grad = kiln::no_grad();
     let model = Model::new(9, Device::cpu());
@@ -231,10 +242,13 @@ fn a_draft_reads_what_is_new_and_guesses_what_it_finds_likeliest() {
     assert_eq!(draft.guess(&all[..3], 3).expect("guesses"), all[3..6]);
     // All were right: the last guess is new, and what was picked after it.
     assert_eq!(draft.guess(&all[..7], 2).expect("guesses"), all[7..9]);
-    // The first was wrong.
-    let other = [&all[..7], &[(all[7] + 1) % VOCABULARY]].concat();
-    assert_eq!(draft.guess(&other, 1).expect("guesses").len(), 1);
-    assert_eq!(read.borrow()[..], [3, 1, 1, 2, 1, 1]);
+    // The first was wrong, so what follows it is read anew.
+    let other = [&all[..7], &[(all[7] + 1) % VOCABULARY, 2]].concat();
+    let found = draft.guess(&other, 1).expect("guesses");
+    assert_eq!(read.borrow()[..], [3, 1, 1, 2, 1, 2]);
+    let caches = model.caches(12);
+    let afresh = model.logits(&Tensor::from_slice(&other, [1, 9], ()), &caches).i((.., -1)).argmax(-1);
+    assert_eq!(found, afresh.to_vec::<i64>().expect("a token"));
     // As many as there is room for.
     assert_eq!(draft.guess(&all[..11], 4).expect("guesses"), all[11..13]);
     assert!(draft.guess(&all[..13], 4).expect("no guesses").is_empty());
