@@ -45,12 +45,6 @@ pub enum Optimization {
     Prefetch,
     /// Reductions that begin and end with a row as one instruction, on the CPU.
     FusedRowReduction,
-    /// Two loops over contiguous memory as one, on the CPU.
-    LoopCollapsing,
-    /// Pointers that advance instead of being found anew, on the CPU.
-    StrengthReduction,
-    /// The product that ends a row done along with the next row, on the CPU.
-    SoftwarePipelining,
 }
 
 impl Optimization {
@@ -75,9 +69,6 @@ impl Optimization {
         ("single-trip-elimination", Optimization::SingleTripElimination),
         ("prefetch", Optimization::Prefetch),
         ("fused-row-reduction", Optimization::FusedRowReduction),
-        ("loop-collapsing", Optimization::LoopCollapsing),
-        ("strength-reduction", Optimization::StrengthReduction),
-        ("software-pipelining", Optimization::SoftwarePipelining),
     ];
 
     /// The name that `KILN_DISABLE` takes.

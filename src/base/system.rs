@@ -1,6 +1,7 @@
 //! The system that kiln runs on: its clocks and the process. Here alone kiln tells a page of a browser, which
 //! has neither, from an operating system.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
@@ -10,6 +11,12 @@ mod own {
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
     pub const THREADS_WAIT: bool = true;
+
+    pub fn l3_bytes() -> Option<usize> {
+        let text = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size").ok()?;
+        let kib: usize = text.trim().strip_suffix('K')?.parse().ok()?;
+        kib.checked_mul(1 << 10)
+    }
 
     pub fn process_id() -> u32 {
         std::process::id()
@@ -67,6 +74,10 @@ mod own {
 
     pub const THREADS_WAIT: bool = false;
 
+    pub fn l3_bytes() -> Option<usize> {
+        None
+    }
+
     pub fn process_id() -> u32 {
         0
     }
@@ -86,6 +97,12 @@ pub const THREADS_WAIT: bool = own::THREADS_WAIT;
 /// The number of the process; 0 in a page.
 pub fn process_id() -> u32 {
     own::process_id()
+}
+
+/// The size of the first core's L3 cache; `None` where the system does not tell.
+pub fn l3_bytes() -> Option<usize> {
+    static BYTES: OnceLock<Option<usize>> = OnceLock::new();
+    *BYTES.get_or_init(own::l3_bytes)
 }
 
 /// The time since 1970, by the system's calendar.

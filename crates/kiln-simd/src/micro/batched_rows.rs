@@ -11,9 +11,7 @@ use crate::micro::isa::{Isa, versioned};
 use crate::micro::lane::LaneType;
 use crate::micro::non_temporal::{Elementwise, non_temporal};
 use crate::micro::ops::{self, Map2};
-use crate::micro::{
-    MAX_OPERANDS, NonTemporalLoop, OperandKind, OperandKinds, OperandPtrs, Variants, piecewise,
-};
+use crate::micro::{MAX_OPERANDS, OperandKind, OperandKinds, OperandPtrs, Variants, piecewise};
 
 /// How many rows a batch has, and their strides in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -65,10 +63,7 @@ fn batched<K: Micro + 'static>() -> BatchedRowsFn {
 
 /// The batched and the non-temporal loop of one operation.
 pub(super) fn variants<K: Elementwise + 'static>() -> Variants {
-    Variants {
-        batched: batched::<K>(),
-        non_temporal: NonTemporalLoop { function: non_temporal::<K>(), deferrable: false },
-    }
+    Variants { batched: batched::<K>(), non_temporal: non_temporal::<K>() }
 }
 
 /// The alternative loops of the ALU rows on `F32` and the 16-bit floats' register form, where at least one
@@ -80,11 +75,7 @@ pub fn alu_variants(op: AluOp, dtype: DType, kinds: OperandKinds) -> Option<Vari
     match op {
         AluOp::Add => binary::<ops::Add>(kinds),
         AluOp::Sub => binary::<ops::Sub>(kinds),
-        AluOp::Mul => {
-            let mut variants = binary::<ops::Mul>(kinds)?;
-            variants.non_temporal.deferrable = kinds[..2] == [OperandKind::Vector, OperandKind::Broadcast];
-            Some(variants)
-        }
+        AluOp::Mul => binary::<ops::Mul>(kinds),
         AluOp::Div => binary::<ops::Div>(kinds),
         AluOp::Max => binary::<ops::Max>(kinds),
         AluOp::Min => binary::<ops::Min>(kinds),
@@ -112,8 +103,7 @@ pub fn alu_variants(op: AluOp, dtype: DType, kinds: OperandKinds) -> Option<Vari
 /// Those of the exponential, written for the instruction set where it has its own.
 fn exp() -> Variants {
     let Some(loops) = exponential::loops() else { return variants::<Prefetching<ops::Exp, f32>>() };
-    let non_temporal = NonTemporalLoop { function: loops.exp_non_temporal, deferrable: false };
-    Variants { batched: loops.exp_batched, non_temporal }
+    Variants { batched: loops.exp_batched, non_temporal: loops.exp_non_temporal }
 }
 
 fn select(kinds: OperandKinds) -> Option<Variants> {

@@ -4,11 +4,11 @@
 use crate::micro::batched_rows::{BatchedLoop, BatchedRowsFn, RowBatch, batched_loop};
 use crate::micro::isa::Isa;
 use crate::micro::lane::LaneType;
-use crate::micro::{NonTemporalLoop, OperandPtrs, Operation, Variants, memory};
+use crate::micro::{OperandPtrs, Operation, Variants, memory};
 
 /// A copy of operand `a`.
 pub fn copy_operation(lane: LaneType) -> Operation {
-    let non_temporal = NonTemporalLoop { function: memory::store_nt(), deferrable: false };
+    let non_temporal = memory::store_nt();
     // Only 4-byte lanes have non-temporal stores.
     let words = lane.size() == size_of::<u32>();
     let variants = words.then(|| Variants { batched: copy_rows(lane), non_temporal });

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::DType;
 use crate::micro::alu::{Binary, Micro, VS, VV, micro};
-use crate::micro::exponential::{self, ExpSumLoops};
+use crate::micro::exponential;
 use crate::micro::fold::{BLOCK, CompensatedSum, LANES, Real, join_lanes, prefetch_lanes};
 use crate::micro::isa::Isa;
 use crate::micro::lane::LaneType;
@@ -66,7 +66,7 @@ fn single(op: Fused, kinds: OperandKinds) -> Option<MicroFn> {
             Some(exponential::loops().map_or_else(micro::<Binary<ExpSubMap, f32, VS>>, |loops| loops.exp_sub))
         }
         Fused::ExpSubSum | Fused::ExpBelowSum if kinds[1] == OperandKind::Broadcast => {
-            Some(exp_sum_loops(op).map_or_else(micro::<ExpSubSumLoop>, |loops| loops.plain))
+            Some(exp_sum_loop(op).unwrap_or_else(micro::<ExpSubSumLoop>))
         }
         Fused::SqDevSum | Fused::Dot | Fused::MulSum => real::<f32>(op, kinds),
         Fused::ExpSubSum | Fused::ExpBelowSum => None,
@@ -83,12 +83,12 @@ fn real<T: Real>(op: Fused, kinds: OperandKinds) -> Option<MicroFn> {
     }
 }
 
-/// The loops of `ExpSubSum` or `ExpBelowSum` written for the instruction set, if any.
-pub(super) fn exp_sum_loops(op: Fused) -> Option<&'static ExpSumLoops> {
+/// The loop of `ExpSubSum` or `ExpBelowSum` written for the instruction set, if any.
+fn exp_sum_loop(op: Fused) -> Option<MicroFn> {
     let loops = exponential::loops()?;
     match op {
-        Fused::ExpSubSum => Some(&loops.exp_sub_sum),
-        Fused::ExpBelowSum => Some(&loops.exp_below_sum),
+        Fused::ExpSubSum => Some(loops.exp_sub_sum),
+        Fused::ExpBelowSum => Some(loops.exp_below_sum),
         Fused::ExpSub | Fused::SqDevSum | Fused::Dot | Fused::MulSum => None,
     }
 }

@@ -17,7 +17,6 @@ mod binary_chain;
 mod cast;
 mod compare_select;
 mod copy;
-mod deferred_store;
 mod dequantize;
 mod exponential;
 pub mod fft;
@@ -56,7 +55,6 @@ pub use binary_chain::{ChainSide, binary_chain};
 pub use cast::{bitcast, cast};
 pub use compare_select::compare_select;
 pub use copy::{copy_operation, copy_rows};
-pub use deferred_store::{DeferredStore, OverlapFn, overlapping};
 pub use dequantize::{CodeLayout, QUANTIZED_BLOCK, QuantizedMatrix, QuantizedRow, dequantize};
 pub use fused::{Fused, fused};
 pub use gather::{GatherFn, load_gather};
@@ -112,17 +110,8 @@ pub type MicroFn = unsafe fn(dst: *mut u8, from: OperandPtrs, n: usize, next: *c
 pub struct Variants {
     /// Over several rows in one call.
     pub batched: BatchedRowsFn,
-    /// With non-temporal stores.
-    pub non_temporal: NonTemporalLoop,
-}
-
-/// The loop of a micro-op with non-temporal stores; [`nt_fence`] orders them.
-#[derive(Clone, Copy, Debug)]
-pub struct NonTemporalLoop {
-    /// The loop.
-    pub function: MicroFn,
-    /// Whether it multiplies a row by a scalar, so that a [`DeferredStore`] can take it over.
-    pub deferrable: bool,
+    /// With non-temporal stores; [`nt_fence`] orders them.
+    pub non_temporal: MicroFn,
 }
 
 /// A micro-op with its printed name.

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Optimization};
+use crate::base::{DType, Optimization, system};
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::thresholds::{
     MAX_ACCUMULATOR_COLUMNS, MAX_COLUMNS, MAX_REDUCED_COLUMNS, MAX_REDUCTION_JOBS, MIN_COLUMNS,
@@ -11,12 +11,10 @@ use crate::runtime::cpu::thresholds::{
 };
 use crate::runtime::cpu::tile::analysis::{self, ExprFacts, LEVELS};
 use crate::runtime::cpu::tile::build::{ProgramBuilder, Root, outer_axes};
-use crate::runtime::cpu::tile::pipeline::{
-    BODY_PASSES, KERNEL_PASSES, LOOP_PASSES, PassContext, WHOLE_PASSES,
-};
+use crate::runtime::cpu::tile::pipeline::{self, KERNEL_PASSES, PassContext};
 use crate::runtime::cpu::tile::program::{Instr, Loop, LoopNest, TileProgram, WorkPartition, trip_count};
 use crate::runtime::cpu::tile::tiling::{self, TilePlan};
-use crate::runtime::cpu::tile::{pipeline, registers, space};
+use crate::runtime::cpu::tile::{registers, space};
 
 /// The program of a kernel without a contraction, or of pieces of one with so many outputs.
 pub fn compile(kernel: &Kernel, outputs: usize) -> TileProgram {
@@ -30,10 +28,7 @@ pub fn compile(kernel: &Kernel, outputs: usize) -> TileProgram {
     }
     let facts = analysis::analyze(&kernel);
     let tiling = tiling::choose(&kernel, &facts);
-    let non_temporal = uses_non_temporal_stores(&kernel, outputs, &tiling);
-    let mut program = assemble(&kernel, outputs, &facts, tiling, Root::Stores);
-    pipeline::run(&mut program, WHOLE_PASSES, &PassContext { tiling, non_temporal });
-    program
+    assemble(&kernel, outputs, &facts, tiling, Root::Stores)
 }
 
 /// A kernel without a contraction, its axes in order along memory.
@@ -78,9 +73,8 @@ pub fn assemble(
     };
     let context = PassContext { tiling, non_temporal };
     single_trip_loops_outermost(&mut program);
-    pipeline::run(&mut program, BODY_PASSES, &context);
+    pipeline::run(&mut program, &context);
     program.partition = partition(kernel, &program);
-    pipeline::run(&mut program, LOOP_PASSES, &context);
     program
 }
 
@@ -97,7 +91,8 @@ fn uses_non_temporal_stores(kernel: &Kernel, outputs: usize, tiling: &TilePlan) 
     }
     let points = kernel.points(kernel.depth());
     let read = kernel.inputs.iter().map(|input| bytes(input.numel.min(points), input.dtype));
-    read.fold(stored, usize::saturating_add) >= NON_TEMPORAL_BYTES
+    let (least, most) = (*NON_TEMPORAL_BYTES.start(), *NON_TEMPORAL_BYTES.end());
+    read.fold(stored, usize::saturating_add) >= system::l3_bytes().unwrap_or(least).clamp(least, most)
 }
 
 /// Puts loops of one iteration around the others, which changes nothing but

@@ -8,12 +8,9 @@ use crate::base::Optimization;
 use crate::kernel::Kernel;
 use crate::runtime::cpu::tile::division::by_multiplication;
 use crate::runtime::cpu::tile::fused_row_reduction::fuse_row_reductions;
-use crate::runtime::cpu::tile::loop_collapsing::collapse_loops;
 use crate::runtime::cpu::tile::prefetch::insert_prefetches;
 use crate::runtime::cpu::tile::program::TileProgram;
 use crate::runtime::cpu::tile::single_trip::eliminate_single_trip_loops;
-use crate::runtime::cpu::tile::software_pipeline::defer_last_product;
-use crate::runtime::cpu::tile::strength_reduction::reduce_strength;
 use crate::runtime::cpu::tile::tiling::TilePlan;
 use crate::runtime::cpu::tile::two_stage_reduction::in_two_stages;
 use crate::runtime::cpu::tile::verify::verify;
@@ -39,12 +36,12 @@ pub const KERNEL_PASSES: &[KernelPass] = &[
     (Optimization::TwoStageReduction, in_two_stages),
 ];
 
-/// Passes over every program, before its work is partitioned:
+/// Passes over every program:
 ///
 /// 1. Single-trip loops first: the passes after it look at one body at a time.
 /// 2. Prefetches, while each reduction is an instruction of its own.
 /// 3. Row reductions fused, with what they prefetch.
-pub const BODY_PASSES: &[ProgramPass] = &[
+pub const PROGRAM_PASSES: &[ProgramPass] = &[
     (Optimization::SingleTripElimination, |program, _| eliminate_single_trip_loops(program)),
     (Optimization::Prefetch, |program, context| {
         insert_prefetches(program, &context.tiling, context.non_temporal)
@@ -52,22 +49,9 @@ pub const BODY_PASSES: &[ProgramPass] = &[
     (Optimization::FusedRowReduction, |program, _| fuse_row_reductions(program)),
 ];
 
-/// After it: loops that threads share the points of stay as they are.
-pub const LOOP_PASSES: &[ProgramPass] =
-    &[(Optimization::LoopCollapsing, |program, _| collapse_loops(program))];
-
-/// Passes over programs that run by themselves; those that serve a product's blocks start anew at each.
-///
-/// 1. Strength reduction hoists what advances evenly.
-/// 2. Software pipelining moves the last instruction, of which none of the above may know.
-pub const WHOLE_PASSES: &[ProgramPass] = &[
-    (Optimization::StrengthReduction, |program, _| reduce_strength(program)),
-    (Optimization::SoftwarePipelining, |program, _| defer_last_product(program)),
-];
-
-/// Runs passes that are not switched off.
-pub fn run(program: &mut TileProgram, passes: &[ProgramPass], context: &PassContext) {
-    for (optimization, pass) in passes {
+/// Runs the [`PROGRAM_PASSES`] that are not switched off.
+pub fn run(program: &mut TileProgram, context: &PassContext) {
+    for (optimization, pass) in PROGRAM_PASSES {
         if optimization.is_on() {
             pass(program, context);
             if cfg!(debug_assertions) {

@@ -15,6 +15,8 @@ pub struct Prefetch {
     pub operand: FrameSlot,
     /// Bytes from those to what is prefetched.
     pub distance: isize,
+    /// Bytes from one row of those to the next, for instructions that go row by row.
+    pub row_stride: usize,
     /// Bytes prefetched into L1 after each row; `None` where as many as the instruction reads are
     /// prefetched into L2 while it runs.
     pub bytes: Option<usize>,
@@ -23,14 +25,14 @@ pub struct Prefetch {
 impl Prefetch {
     /// The prefetch of as much as an instruction reads.
     fn while_running(operand: FrameSlot, distance: isize) -> Prefetch {
-        Prefetch { operand, distance, bytes: None }
+        Prefetch { operand, distance, row_stride: 0, bytes: None }
     }
 }
 
 /// Lets instructions prefetch what the next tile reads, as suits how tiles advance;
 /// `large` where caches do not hold what the program moves.
 pub fn insert_prefetches(program: &mut TileProgram, tiling: &TilePlan, large: bool) {
-    let down = program.loops[0].last().is_some_and(|inner| Some(inner.axis) == tiling.row);
+    let down = program.loops[0].last().is_some_and(|inner| Some(inner.axis) == row_axis(program));
     if tiling.full_rows || down && !tiling.transposing {
         insert_prefetch_of_rows(program, large);
     }
@@ -114,34 +116,64 @@ fn assign_prefetches(body: &mut LoopBody, distance: impl Fn(&TileLoad) -> Option
 /// along their rows; `large` where caches do not hold what the program moves.
 fn insert_prefetch_of_rows(program: &mut TileProgram, large: bool) {
     let loads = loads(program).filter(|load| follows(program, load));
-    let slots: Vec<(FrameSlot, bool)> =
-        loads.map(|load| (load.to, !large && covers(program, load))).collect();
-    for (slot, covered) in slots {
+    let stride =
+        |load: &TileLoad| program.stride_along(load.address, row_axis(program)) as usize * load.dtype.size();
+    let slots: Vec<(FrameSlot, bool, usize)> =
+        loads.map(|load| (load.to, !large && covers(program, load), stride(load))).collect();
+    for (slot, covered, row_stride) in slots {
         let mut prefetching = Vec::new();
         readers(program, slot, covered, &mut |reader| prefetching.push(reader.prefetches));
         let (first, parts) = match prefetching.iter().position(|&prefetches| prefetches) {
             Some(one) => (one, 1),
+            // Of long rows hardware prefetches the next before such instructions have come to it.
+            None if program.row.is_none() => (0, 0),
             None => (0, prefetching.len()),
         };
         let (rows, cols) = program.tile;
         let line = cols * program.slots[slot.0 as usize].dtype.compute().size();
         let mut number = 0;
-        readers(program, slot, covered, &mut |Reader { prefetch, row_stride, prefetches }| {
+        readers(program, slot, covered, &mut |Reader { prefetch, prefetches }| {
             if (first..first + parts).contains(&number) {
                 let [start, end] = [0, 1].map(|more| line * (number - first + more) / parts);
                 let distance = (rows * row_stride + start) as isize;
                 let bytes = (!prefetches).then_some(end - start);
-                *prefetch = Some(Prefetch { operand: slot, distance, bytes });
+                *prefetch = Some(Prefetch { operand: slot, distance, row_stride, bytes });
             }
             number += 1;
         });
+        if parts == 0 {
+            leave_to_another(program, slot, row_stride);
+        }
     }
+}
+
+/// Leaves the prefetch of an input's next rows to an instruction that prefetches while it computes, though it
+/// reads what others have made of the input: those go through whole tiles, as fast as memory.
+fn leave_to_another(program: &mut TileProgram, slot: FrameSlot, row_stride: usize) {
+    let distance = (program.tile.0 * row_stride) as isize;
+    let prefetch = Prefetch { operand: slot, distance, row_stride, bytes: None };
+    let idle = program.bodies.iter_mut().flat_map(|body| &mut body.instrs).find_map(|instr| match instr {
+        Instr::Rowwise(op) if op.prefetches && op.prefetch.is_none() => Some(&mut op.prefetch),
+        _ => None,
+    });
+    if let Some(idle) = idle {
+        *idle = Some(prefetch);
+    }
+}
+
+/// The axis along which rows follow: that of a tile's rows, or of the innermost loop where a tile is a whole row.
+fn row_axis(program: &TileProgram) -> Option<AxisId> {
+    let whole = |col: AxisId| program.tile.1 == program.axes[col.index()].extent;
+    program.row.or_else(|| {
+        let inner = program.loops[0].last()?.axis;
+        program.col.is_some_and(|col| col != inner && whole(col)).then_some(inner)
+    })
 }
 
 /// Whether tiles at a load, together with those that lie beside it, leave nothing between
 /// their rows.
 fn covers(program: &TileProgram, load: &TileLoad) -> bool {
-    let apart = |load: &TileLoad| program.stride_along(load.address, program.row);
+    let apart = |load: &TileLoad| program.stride_along(load.address, row_axis(program));
     let beside = |other: &&TileLoad| other.memory == load.memory && apart(other) == apart(load);
     let beside = loads(program).filter(beside).count() as i64;
     beside * program.tile.1 as i64 >= apart(load)
@@ -221,9 +253,10 @@ fn loads(program: &TileProgram) -> impl Iterator<Item = &TileLoad> {
 /// its own.
 fn follows(program: &TileProgram, load: &TileLoad) -> bool {
     let cols = program.tile.1 as i64;
-    let apart = program.stride_along(load.address, program.row);
+    let apart = program.stride_along(load.address, row_axis(program));
     load.plain()
-        && load.shape == TileShape::Full
+        && load.shape.cols()
+        && load.shape.rows() == program.row.is_some()
         && matches!(load.layout, RowLayout::Contiguous(None))
         && (apart == cols || load.in_place && apart > cols)
         && program.stride_along(load.address, program.col) == 1
@@ -232,8 +265,6 @@ fn follows(program: &TileProgram, load: &TileLoad) -> bool {
 /// An instruction that reads a slot row by row.
 struct Reader<'p> {
     prefetch: &'p mut Option<Prefetch>,
-    /// Bytes from one of its rows to the next.
-    row_stride: usize,
     /// Whether its loop prefetches while it computes.
     prefetches: bool,
 }
@@ -242,23 +273,18 @@ struct Reader<'p> {
 /// over short rows take as long as prefetching would: they prefetch what hardware does not prefetch,
 /// so for nothing where all of memory is `covered`.
 fn readers(program: &mut TileProgram, slot: FrameSlot, covered: bool, visit: &mut dyn FnMut(Reader<'_>)) {
-    let TileProgram { bodies, reductions, slots, tile: (_, cols), .. } = program;
-    let lane = slots[slot.0 as usize].dtype.compute().size();
+    let TileProgram { bodies, reductions, .. } = program;
     for instr in bodies.iter_mut().flat_map(|body| &mut body.instrs) {
         let found = match instr {
             Instr::Rowwise(op) if !(covered && op.batched.is_some()) => {
-                let operand = op.from.iter().find(|from| from.0 == slot);
-                let row_stride = operand.map(|(_, stride)| stride.bytes(*cols));
-                let prefetches = op.prefetches;
-                row_stride.map(|row_stride| Reader { prefetch: &mut op.prefetch, row_stride, prefetches })
+                let reads = op.from.iter().any(|from| from.0 == slot);
+                reads.then_some(Reader { prefetch: &mut op.prefetch, prefetches: op.prefetches })
             }
             Instr::Update(number) | Instr::ReduceRows(number) => {
                 let reduction = &mut reductions[*number as usize];
                 let along = matches!(reduction.form, ReductionForm::Horizontal { .. });
                 let reads = along && reduction.operand == slot;
-                let row_stride = *cols * lane;
-                let prefetch = &mut reduction.prefetch;
-                reads.then_some(Reader { prefetch, row_stride, prefetches: false })
+                reads.then_some(Reader { prefetch: &mut reduction.prefetch, prefetches: false })
             }
             _ => None,
         };

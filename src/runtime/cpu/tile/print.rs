@@ -32,7 +32,7 @@ impl fmt::Display for TileProgram {
 
 impl TileProgram {
     fn body(&self, f: &mut fmt::Formatter<'_>, body: &LoopBody, depth: usize) -> fmt::Result {
-        let loops = body.loops.as_ref().unwrap_or(&self.loops[body.level as usize]);
+        let loops = &self.loops[body.level as usize];
         let hoisted = |count: usize| body.hoisted.iter().filter(move |(loops, _)| *loops == count);
         for (count, l) in loops.iter().enumerate() {
             for (_, instrs) in hoisted(count) {
@@ -45,11 +45,7 @@ impl TileProgram {
         for (_, instrs) in hoisted(loops.len()) {
             self.instrs(f, instrs, depth + loops.len())?;
         }
-        self.instrs(f, &body.instrs, depth + loops.len())?;
-        body.pointer_increments.iter().try_for_each(|(slot, bytes)| {
-            let indent = "  ".repeat(depth + loops.len());
-            writeln!(f, "{indent}{} advances by {bytes} bytes", self.slot_text(*slot))
-        })
+        self.instrs(f, &body.instrs, depth + loops.len())
     }
 
     fn instrs(&self, f: &mut fmt::Formatter<'_>, instrs: &[Instr], depth: usize) -> fmt::Result {
@@ -73,10 +69,6 @@ impl TileProgram {
                 let Some(number) = op.row_reduction else { return Ok(()) };
                 write!(f, "{}", "  ".repeat(depth))?;
                 self.result(f, number)
-            }
-            Instr::DeferProduct(product) => {
-                write!(f, "deferred ")?;
-                self.instr(f, &product.instr, 0)
             }
             Instr::Expand { to, from, .. } => writeln!(f, "{} = expand {}", slot(*to), slot(*from)),
             Instr::Index { to, value, .. } => writeln!(f, "{} = {}", slot(*to), self.address_text(*value)),

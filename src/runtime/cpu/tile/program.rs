@@ -4,8 +4,7 @@
 //! offsets are in tables apart from them.
 
 use kiln_simd::micro::{
-    AccumulateFn, BatchedRowsFn, ExpandFn, GatherFn, MAX_OPERANDS, MicroFn, NonTemporalLoop, ScatterFn,
-    StridedFn, TransposeFn,
+    AccumulateFn, BatchedRowsFn, ExpandFn, GatherFn, MAX_OPERANDS, MicroFn, ScatterFn, StridedFn, TransposeFn,
 };
 use smallvec::SmallVec;
 
@@ -16,7 +15,6 @@ pub use crate::runtime::cpu::tile::partition::WorkPartition;
 pub use crate::runtime::cpu::tile::prefetch::Prefetch;
 pub use crate::runtime::cpu::tile::reduction::{Finish, ReductionForm, ScanForm, TileReduction, TileScan};
 pub use crate::runtime::cpu::tile::rowwise_op::{RowStride, RowwiseOp};
-pub use crate::runtime::cpu::tile::software_pipeline::PipelinedProduct;
 pub use crate::runtime::cpu::tile::tile_shape::TileShape;
 
 /// Number of a pointer of the frame: a register, a constant, or memory.
@@ -202,8 +200,6 @@ pub struct TileStore {
     pub batched: Option<BatchedRowsFn>,
     /// Whether stores should are written by non-temporal stores.
     pub non_temporal: bool,
-    /// Whether a slot that points at memory tells that its destination was forwarded.
-    pub forwarded: bool,
 }
 
 /// Destination forwarding: lets the instruction that computes a store's values write them in place.
@@ -270,7 +266,7 @@ pub enum Instr {
         /// The loop.
         function: MicroFn,
         /// The loop with non-temporal stores, for where it writes a store's values in place.
-        non_temporal: Option<NonTemporalLoop>,
+        non_temporal: Option<MicroFn>,
         /// Its printed name.
         name: &'static str,
         /// The destination.
@@ -287,8 +283,6 @@ pub enum Instr {
     /// A micro-op done row by row, for operands that do not have an element
     /// for each of the tile's.
     Rowwise(Box<RowwiseOp>),
-    /// A product deferred to the next iteration.
-    DeferProduct(Box<PipelinedProduct>),
     /// A vector of rows or columns broadcast over the tile.
     Expand {
         /// The loop.
@@ -365,16 +359,11 @@ pub enum Instr {
 pub struct LoopBody {
     /// The level.
     pub level: u8,
-    /// Its loops, where they are others than the level's.
-    pub loops: Option<LoopNest>,
     /// The addresses its instructions use.
     pub addresses: SmallVec<[AddressId; 8]>,
     /// Steps that depend on no more than the first so many loops, each list
     /// run when one of those advances.
     pub hoisted: Vec<(usize, Vec<Instr>)>,
-    /// Slots that advance by so many bytes where the innermost loop alone advances, while they
-    /// point at memory.
-    pub pointer_increments: SmallVec<[(FrameSlot, isize); 4]>,
     /// The other instructions.
     pub instrs: Vec<Instr>,
 }

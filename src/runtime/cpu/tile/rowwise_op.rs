@@ -1,6 +1,6 @@
 //! A micro-op done row by row.
 
-use kiln_simd::micro::{BatchedRowsFn, MAX_OPERANDS, MicroFn, NonTemporalLoop, OverlapFn};
+use kiln_simd::micro::{BatchedRowsFn, MAX_OPERANDS, MicroFn};
 
 use crate::runtime::cpu::tile::program::{DestForwarding, FrameSlot, Prefetch, TileShape};
 
@@ -10,7 +10,7 @@ pub struct RowwiseOp {
     /// The loop.
     pub function: MicroFn,
     /// The loop with non-temporal stores, for where it writes a store's values in place.
-    pub non_temporal: Option<NonTemporalLoop>,
+    pub non_temporal: Option<MicroFn>,
     /// The loop over all rows, where those are short.
     pub batched: Option<BatchedRowsFn>,
     /// Its printed name.
@@ -29,19 +29,9 @@ pub struct RowwiseOp {
     pub forwarding: Option<Box<DestForwarding>>,
     /// The reduction that each row has all elements of, fused into the loop.
     pub row_reduction: Option<u32>,
-    /// The loop that also stores a deferred product.
-    pub overlap: Option<OverlapFn>,
 }
 
 impl RowwiseOp {
-    /// What is prefetched with each row: of which operand, how many bytes on, and how many after
-    /// the loop.
-    pub fn row_prefetch(&self) -> (usize, isize, usize) {
-        let Some(Prefetch { operand, distance, bytes }) = self.prefetch else { return (0, 0, 0) };
-        let at = self.from.iter().position(|(slot, _)| *slot == operand);
-        (at.unwrap_or(0), distance, bytes.unwrap_or(0))
-    }
-
     /// A micro-op over the rows of a shape that prefetches nothing.
     pub fn new(
         function: MicroFn,
@@ -51,7 +41,7 @@ impl RowwiseOp {
         shape: TileShape,
     ) -> RowwiseOp {
         let (non_temporal, batched, prefetches, prefetch) = (None, None, false, None);
-        let (forwarding, row_reduction, overlap) = (None, None, None);
+        let (forwarding, row_reduction) = (None, None);
         RowwiseOp {
             function,
             non_temporal,
@@ -64,7 +54,6 @@ impl RowwiseOp {
             prefetch,
             forwarding,
             row_reduction,
-            overlap,
         }
     }
 }

@@ -16,11 +16,6 @@ pub fn verify(program: &TileProgram, pass: &str) {
                 broken(format!("{address:?} of a body is none"));
             }
         }
-        for (slot, _) in &body.pointer_increments {
-            if slot.0 as usize >= program.slots.len() {
-                broken(format!("{slot:?} is none, and is incremented"));
-            }
-        }
         for instr in instrs(body) {
             for slot in slots(instr) {
                 if slot.0 as usize >= program.slots.len() {
@@ -59,11 +54,6 @@ fn slots(instr: &Instr) -> Vec<FrameSlot> {
     match instr {
         Instr::Micro { to, from, .. } => from.iter().copied().chain([*to]).collect(),
         Instr::Rowwise(op) => op.from.iter().map(|(slot, _)| *slot).chain([op.to.0]).collect(),
-        Instr::DeferProduct(product) => {
-            let mut all = slots(&product.instr);
-            all.extend([product.to, product.number, product.buffers[0], product.buffers[1]]);
-            all
-        }
         Instr::Expand { to, from, .. } => vec![*to, *from],
         Instr::Index { to, .. } | Instr::Inside { to, .. } => vec![*to],
         Instr::Check(slot, ..) => vec![*slot],
@@ -87,7 +77,7 @@ fn address(instr: &Instr) -> Option<AddressId> {
         Instr::Store(store) => Some(store.address),
         Instr::Index { value, .. } => Some(*value),
         Instr::Scatter(scatter) => Some(scatter.address),
-        Instr::Micro { .. } | Instr::Rowwise(_) | Instr::DeferProduct(_) | Instr::Expand { .. } => None,
+        Instr::Micro { .. } | Instr::Rowwise(_) | Instr::Expand { .. } => None,
         Instr::Inside { .. } | Instr::Check(..) | Instr::FromBlock(_) | Instr::ForwardBlockDest(_) => None,
         Instr::ToBlock(_) | Instr::Update(_) | Instr::ReduceRows(_) | Instr::Scan(_) => None,
         Instr::Nest { .. } | Instr::BeginPass { .. } | Instr::FinishReduction(_) => None,

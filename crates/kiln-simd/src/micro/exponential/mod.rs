@@ -17,7 +17,6 @@ mod vector;
 
 use crate::micro::MicroFn;
 use crate::micro::batched_rows::BatchedRowsFn;
-use crate::micro::deferred_store::OverlapFn;
 use crate::micro::isa::{Level, level};
 use crate::micro::softmax::SoftmaxBlock;
 
@@ -32,19 +31,11 @@ pub(super) struct ExpLoops {
     /// [`Fused::ExpSub`](super::Fused::ExpSub), `b` a broadcast.
     pub exp_sub: MicroFn,
     /// [`Fused::ExpSubSum`](super::Fused::ExpSubSum).
-    pub exp_sub_sum: ExpSumLoops,
+    pub exp_sub_sum: MicroFn,
     /// [`Fused::ExpBelowSum`](super::Fused::ExpBelowSum).
-    pub exp_below_sum: ExpSumLoops,
+    pub exp_below_sum: MicroFn,
     /// [`super::softmax::online_softmax_update`].
     pub online_softmax_update: unsafe fn(&SoftmaxBlock),
-}
-
-/// A loop whose results are summed.
-pub(super) struct ExpSumLoops {
-    /// The loop by itself.
-    pub plain: MicroFn,
-    /// The same with a deferred store.
-    pub with_deferred: OverlapFn,
 }
 
 /// The loops of the machine's instruction set, if any.

@@ -3,7 +3,6 @@
 //! Everything here is `inline(always)`: an instruction set's module wraps it in functions that
 //! enable the set's features ([`loops`]). `GROUP` is how many vectors an iteration computes.
 
-use crate::micro::deferred_store::DeferredStore;
 use crate::micro::exponential::vector::{ExpStream, F32Vector, exp_groups, exp_vector};
 use crate::micro::fold::{BLOCK, CompensatedSum, prefetch_lanes};
 use crate::micro::memory::{prefetch_l2, whole_cache_lines};
@@ -141,69 +140,34 @@ impl<R: F32Vector, const NON_TEMPORAL: bool> ExpStream<R> for ExpRow<R, NON_TEMP
 }
 
 /// `dst = e^(a - b)`, `b` a broadcast, whose sum enters the sum state at `c`; with `BELOW`, `b` is
-/// no less than any `a`. Performs a deferred store meanwhile, if there is one.
+/// no less than any `a`.
 ///
 /// # Safety
-/// As [`exp`], with `c` a sum state that may be written; and [`DeferredStore::store`]'s, if neither
-/// writes what the other reads and the store [fills cache lines](DeferredStore::fills_cache_lines).
+/// As [`exp`], with `c` a sum state that may be written.
 #[inline(always)]
 pub(super) unsafe fn exp_sum<R: F32Vector, const GROUP: usize, const BELOW: bool>(
     dst: *mut u8,
     [a, b, c, ..]: OperandPtrs,
     n: usize,
     next: *const u8,
-    deferred: Option<&DeferredStore>,
 ) {
     let (dst, a) = (dst.cast::<f32>(), a.cast::<f32>());
     // SAFETY: the caller's promise.
     unsafe {
         let (shift, sum) =
             (R::splat(b.cast::<f32>().read()), &mut *c.cast_mut().cast::<CompensatedSum<f32>>());
-        let product = deferred.map(|store| DeferredProduct { store: *store, factor: R::splat(store.factor) });
         let mut start = 0;
         while start < n {
             let run = ExpSumRow {
                 to: dst.add(start),
                 from: a.add(start),
                 shift,
-                start,
                 n: (n - start).min(BLOCK),
                 next: next.wrapping_add(start * size_of::<f32>()),
-                product,
                 sums: [R::splat(0.0); GROUP],
             };
             sum.add(f64::from(run.sum::<BELOW>()));
             start += BLOCK;
-        }
-        if let Some(product) = product {
-            let mut i = n - n % R::WIDTH;
-            while i < product.store.n {
-                product.store_vector(i);
-                i += R::WIDTH;
-            }
-        }
-    }
-}
-
-/// A deferred product, interleaved with the exponentials.
-#[derive(Clone, Copy)]
-struct DeferredProduct<R> {
-    store: DeferredStore,
-    factor: R,
-}
-
-impl<R: F32Vector> DeferredProduct<R> {
-    /// Stores a vector of it, unless it ends before.
-    ///
-    /// # Safety
-    /// As [`DeferredStore::store`]; `i` is a multiple of a vector's width.
-    #[inline(always)]
-    unsafe fn store_vector(&self, i: usize) {
-        // SAFETY: the caller's promise; cache lines are whole vectors.
-        unsafe {
-            if i < self.store.n {
-                R::load(self.store.from.add(i)).mul(self.factor).store_non_temporal(self.store.to.add(i));
-            }
         }
     }
 }
@@ -213,11 +177,8 @@ struct ExpSumRow<R, const GROUP: usize> {
     to: *mut f32,
     from: *const f32,
     shift: R,
-    /// Elements of the row before this part.
-    start: usize,
     n: usize,
     next: *const u8,
-    product: Option<DeferredProduct<R>>,
     sums: [R; GROUP],
 }
 
@@ -267,10 +228,6 @@ impl<R: F32Vector, const GROUP: usize> ExpStream<R> for ExpSumRow<R, GROUP> {
             unsafe {
                 e.store(self.to.add(i));
                 self.sums[k] = self.sums[k].add(e);
-                // Interleaved with the other stores: back to back they would fill the write buffers.
-                if let Some(product) = &self.product {
-                    product.store_vector(self.start + i);
-                }
             }
         }
     }
@@ -366,8 +323,7 @@ impl<R: F32Vector> ExpStream<R> for SoftmaxScores<R> {
 macro_rules! loops {
     ($register:ty, $group:literal, $features:literal) => {
         use $crate::micro::batched_rows::RowBatch;
-        use $crate::micro::deferred_store::DeferredStore;
-        use $crate::micro::exponential::{ExpLoops, ExpSumLoops, rows};
+        use $crate::micro::exponential::{ExpLoops, rows};
         use $crate::micro::softmax::SoftmaxBlock;
         use $crate::micro::{MAX_OPERANDS, OperandPtrs};
 
@@ -377,8 +333,8 @@ macro_rules! loops {
             exp_batched,
             exp_non_temporal,
             exp_sub,
-            exp_sub_sum: ExpSumLoops { plain: exp_sum::<false>, with_deferred: exp_sum_deferred::<false> },
-            exp_below_sum: ExpSumLoops { plain: exp_sum::<true>, with_deferred: exp_sum_deferred::<true> },
+            exp_sub_sum: exp_sum::<false>,
+            exp_below_sum: exp_sum::<true>,
             online_softmax_update,
         };
 
@@ -414,19 +370,7 @@ macro_rules! loops {
         #[target_feature(enable = $features)]
         unsafe fn exp_sum<const BELOW: bool>(dst: *mut u8, from: OperandPtrs, n: usize, next: *const u8) {
             // SAFETY: as above.
-            unsafe { rows::exp_sum::<$register, $group, BELOW>(dst, from, n, next, None) }
-        }
-
-        #[target_feature(enable = $features)]
-        unsafe fn exp_sum_deferred<const BELOW: bool>(
-            dst: *mut u8,
-            from: OperandPtrs,
-            n: usize,
-            next: *const u8,
-            deferred: &DeferredStore,
-        ) {
-            // SAFETY: as above.
-            unsafe { rows::exp_sum::<$register, $group, BELOW>(dst, from, n, next, Some(deferred)) }
+            unsafe { rows::exp_sum::<$register, $group, BELOW>(dst, from, n, next) }
         }
 
         #[target_feature(enable = $features)]

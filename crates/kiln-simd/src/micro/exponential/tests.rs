@@ -87,7 +87,7 @@ fn every_element_is_computed_and_summed_once() {
         // SAFETY: rows of `n` elements, and a sum state.
         unsafe {
             let from = [from, by, (&raw mut state).cast_const().cast(), null()];
-            rows::exp_sum::<F32x16Array, 4, true>(sums.as_mut_ptr().cast(), from, n, null(), None);
+            rows::exp_sum::<F32x16Array, 4, true>(sums.as_mut_ptr().cast(), from, n, null());
             rows::exp::<F32x16Array, 4>(plain.as_mut_ptr().cast(), from, n, null());
             rows::exp_non_temporal::<F32x16Array, 4>(non_temporal.as_mut_ptr().cast(), from, n, null());
             rows::exp_sub::<F32x16Array, 4>(shifted.as_mut_ptr().cast(), from, n, null());

@@ -89,7 +89,7 @@ fn check_loops(one: MicroFn, other: Variants, kinds: OperandKinds, x: &[Register
         for i in 0..ROWS {
             let from = from.map(|x| x.wrapping_add(i * 4 * len));
             one(dst[1].ptr_mut().add(i * batch.dst_stride), from, len, null());
-            (other.non_temporal.function)(dst[2].ptr_mut().add(i * batch.dst_stride), from, len, null());
+            (other.non_temporal)(dst[2].ptr_mut().add(i * batch.dst_stride), from, len, null());
         }
     }
     nt_fence();

@@ -2,7 +2,6 @@
 //! references.
 
 mod alu;
-mod deferred_store;
 mod dequantize;
 mod math;
 mod math64;

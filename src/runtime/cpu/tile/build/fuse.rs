@@ -6,7 +6,7 @@
 //! sees fit.
 
 use kiln_simd::micro::{
-    self, ChainSide, Fused, LaneType, MAX_OPERANDS, MicroFn, OperandKind, OperandKinds, Operation, OverlapFn,
+    self, ChainSide, Fused, LaneType, MAX_OPERANDS, MicroFn, OperandKind, OperandKinds, Operation,
     STATE_BYTES,
 };
 use kiln_simd::thresholds::SHORT_REDUCED_ROW;
@@ -60,8 +60,6 @@ enum Pattern {
 pub(super) struct FusedSum {
     function: MicroFn,
     name: &'static str,
-    /// The loop that also stores a deferred product.
-    overlap: Option<OverlapFn>,
     /// Whether it prefetches other memory while it computes.
     prefetches: bool,
     /// What the loop reads.
@@ -408,8 +406,7 @@ impl ProgramBuilder<'_> {
         let second = if op == Fused::Dot { OperandKind::Vector } else { OperandKind::Broadcast };
         let kinds = [OperandKind::Vector, second, OperandKind::Broadcast, OperandKind::Broadcast];
         let function = superinstruction(op, dtype, kinds);
-        let overlap = micro::overlapping(op, dtype, kinds);
-        Some(FusedSum { function, name, overlap, prefetches: op.prefetches(), operands, values })
+        Some(FusedSum { function, name, prefetches: op.prefetches(), operands, values })
     }
 
     /// Whether a difference is of elements and the greatest of them.
@@ -461,7 +458,7 @@ impl ProgramBuilder<'_> {
 
     /// Emits the loop that takes a sum's elements into its states.
     pub(super) fn emit_fused_sum(&mut self, sum: &FusedSum, state: FrameSlot, shape: TileShape) {
-        let FusedSum { function, name, overlap, prefetches, operands, values } = *sum;
+        let FusedSum { function, name, prefetches, operands, values } = *sum;
         let (mut from, _) = self.row_operands(&operands);
         let state = (state, RowStride::Bytes(STATE_BYTES));
         let to = match values {
@@ -475,7 +472,7 @@ impl ProgramBuilder<'_> {
             None => state,
         };
         let op = RowwiseOp::new(function, name, to, from, shape);
-        self.push(Instr::Rowwise(Box::new(RowwiseOp { overlap, prefetches, ..op })));
+        self.push(Instr::Rowwise(Box::new(RowwiseOp { prefetches, ..op })));
     }
 }
 

@@ -213,11 +213,8 @@ impl ProgramBuilder<'_> {
             _ => RowLayout::Strided(micro::store_strided(dtype)),
         };
         let batched = if non_temporal { None } else { self.batched_copy(shape, dtype, layout) };
-        let (lane, forwarded) = (kind.size(), false);
-        (
-            in_memory,
-            TileStore { from, memory, dtype, lane, shape, address, layout, batched, non_temporal, forwarded },
-        )
+        let lane = kind.size();
+        (in_memory, TileStore { from, memory, dtype, lane, shape, address, layout, batched, non_temporal })
     }
 
     /// The stores of a level. Those of values that may lie where another
@@ -388,7 +385,6 @@ fn reads(instr: &Instr) -> Option<SmallVec<[FrameSlot; MAX_OPERANDS]>> {
         Instr::Store(store) => Some(SmallVec::from_slice(&[store.from])),
         Instr::Load(_)
         | Instr::Gather(_)
-        | Instr::DeferProduct(_)
         | Instr::FromBlock(_)
         | Instr::ForwardBlockDest(_)
         | Instr::ToBlock(_)

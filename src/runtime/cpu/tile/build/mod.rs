@@ -288,9 +288,7 @@ impl<'k> ProgramBuilder<'k> {
         open.hoisted.sort_by_key(|(loops, _)| *loops);
         let addresses = open.addresses.iter().map(|(_, id)| *id).collect();
         let (level, hoisted, instrs) = (open.level, open.hoisted, open.instrs);
-        let body =
-            LoopBody { level, loops: None, addresses, hoisted, pointer_increments: SmallVec::new(), instrs };
-        self.bodies.push(body);
+        self.bodies.push(LoopBody { level, addresses, hoisted, instrs });
         (self.bodies.len() as u32 - 1, open.reductions, open.scans)
     }
 

@@ -2,8 +2,6 @@
 
 use std::cell::RefCell;
 
-use kiln_simd::micro::DeferredStore;
-
 use crate::base::Scalar;
 use crate::runtime::cpu::pool::ALIGN;
 use crate::runtime::cpu::tile::program::{
@@ -42,8 +40,6 @@ pub struct Frame {
     pub rows_per_job: Option<usize>,
     /// The block at hand, in a product.
     pub block: MatrixBlock,
-    /// What an iteration has deferred.
-    pub deferred: Option<DeferredStore>,
 }
 
 /// A cache line of scratch memory, to have it aligned.
@@ -72,9 +68,8 @@ pub fn take(launch: &TileLaunch<'_>) -> Frame {
     frame
 }
 
-/// Stores what a frame has deferred and keeps it for another launch.
-pub fn give_back(mut frame: Frame) {
-    frame.finish_deferred();
+/// Keeps a frame for another launch.
+pub fn give_back(frame: Frame) {
     FREE.with_borrow_mut(|free| free.push(frame));
 }
 
@@ -91,7 +86,6 @@ impl Default for Frame {
             rows: Vec::new(),
             rows_per_job: None,
             block: MatrixBlock { start: std::ptr::null_mut(), row_stride: 0 },
-            deferred: None,
         }
     }
 }
@@ -139,7 +133,6 @@ impl Frame {
         self.rows.clear();
         self.rows.resize(program.reductions.len(), [0; 2]);
         self.rows_per_job = None;
-        self.deferred = None;
     }
 
     /// Takes over what another frame's level-0 body has computed.
@@ -167,19 +160,6 @@ impl Frame {
     #[inline]
     pub fn point(&mut self, slot: FrameSlot, at: *mut u8) {
         self.pointers[slot.0 as usize] = at;
-    }
-    /// Swaps two registers.
-    pub fn swap_slots(&mut self, [a, b]: [FrameSlot; 2]) {
-        let [a, b] = [a, b].map(|slot| slot.0 as usize);
-        self.pointers.swap(a, b);
-        self.homes.swap(a, b);
-    }
-    /// Does what an iteration has deferred.
-    pub fn finish_deferred(&mut self) {
-        if let Some(deferred) = self.deferred.take() {
-            // SAFETY: the program's contract; what it reads is kept until then.
-            unsafe { deferred.store() }
-        }
     }
     /// The current value of an address.
     #[inline]
@@ -232,17 +212,6 @@ impl Frame {
             return last;
         }
         self.carry(program, body, loops)
-    }
-
-    /// Increments the pointers that the innermost loop advances.
-    #[inline]
-    pub fn increment_pointers(&mut self, body: &LoopBody) {
-        for &(slot, bytes) in &body.pointer_increments {
-            let slot = slot.0 as usize;
-            if self.pointers[slot] != self.homes[slot] {
-                self.pointers[slot] = self.pointers[slot].wrapping_offset(bytes);
-            }
-        }
     }
 
     /// Advances an outer loop.

@@ -22,14 +22,13 @@ mod store;
 
 use std::ops::Range;
 
-use kiln_simd::micro::{self, DeferredStore, MicroFn, NonTemporalLoop, OperandPtrs};
+use kiln_simd::micro::{self, MicroFn};
 use smallvec::SmallVec;
 
 use crate::runtime::cpu::memory::{MemoryView, inputs_of, outputs_of};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{
-    FrameSlot, Instr, LoopBody, LoopNest, PipelinedProduct, Prefetch, RowwiseOp, TileProgram, TileShape,
-    WorkPartition, trip_count,
+    FrameSlot, Instr, LoopBody, LoopNest, Prefetch, RowwiseOp, TileProgram, WorkPartition, trip_count,
 };
 use crate::runtime::{Bindings, IndexStatus};
 
@@ -119,7 +118,7 @@ impl<'a> TileLaunch<'a> {
 
     /// The loops of a body.
     pub fn loops_of(&self, body: &'a LoopBody) -> &'a LoopNest {
-        body.loops.as_ref().unwrap_or(&self.loops[body.level as usize])
+        &self.loops[body.level as usize]
     }
 
     /// The body of level 0.
@@ -143,8 +142,6 @@ impl<'a> TileLaunch<'a> {
             let advanced = frame.advance(self.program, body, loops);
             if advanced + 1 < loops.len() {
                 self.run_hoisted(frame, body, advanced + 1);
-            } else {
-                frame.increment_pointers(body);
             }
             self.run_instrs(frame, &body.instrs);
         }
@@ -173,7 +170,6 @@ impl<'a> TileLaunch<'a> {
                     unsafe { function(frame.slot(*to), from, frame.count(*shape), next) }
                 }
                 Instr::Rowwise(op) => self.rowwise(frame, op),
-                Instr::DeferProduct(product) => self.defer_product(frame, product),
                 Instr::Expand { function, to, from } => {
                     let (rows, cols) = frame.tile();
                     // SAFETY: the program's contract.
@@ -224,13 +220,15 @@ impl<'a> TileLaunch<'a> {
             return unsafe { function(to, from, cols, &apart) };
         }
         let function = select_function(frame, op.to.0, op.function, op.non_temporal);
-        let prefetch = op.row_prefetch();
+        let (mut next, next_on, bytes) = prefetch_of_row(frame, op);
         for row in 0..rows {
             // SAFETY: the program's contract; the forms of `function` are
             // those of the operands' rows.
-            unsafe { self.reduce_row(frame, op, row, || run_row(function, to, from, cols, prefetch)) }
+            unsafe { self.reduce_row(frame, op, row, || function(to, from, cols, next)) }
+            micro::prefetch_l1(next, bytes);
             micro::prefetch_l1(to.wrapping_add(rows * on), written);
             to = to.wrapping_add(on);
+            next = next.wrapping_add(next_on);
             from = std::array::from_fn(|i| from[i].wrapping_add(from_on[i]));
         }
     }
@@ -240,32 +238,10 @@ impl<'a> TileLaunch<'a> {
         let from = op.from.map(|(slot, _)| frame.slot(slot).cast_const());
         let function = select_function(frame, op.to.0, op.function, op.non_temporal);
         let to = frame.slot(op.to.0);
-        if let Some(both) = op.overlap
-            && let Some(deferred) = frame.deferred.take()
-        {
-            let next = from[0].wrapping_offset(op.prefetch.map_or(0, |prefetch| prefetch.distance));
-            // SAFETY: the program's contract; the deferred product is of an earlier iteration.
-            return unsafe { self.reduce_row(frame, op, 0, || both(to, from, cols, next, &deferred)) };
-        }
+        let (next, _, bytes) = prefetch_of_row(frame, op);
         // SAFETY: as above.
-        unsafe { self.reduce_row(frame, op, 0, || run_row(function, to, from, cols, op.row_prefetch())) }
-    }
-
-    /// Leaves a product that writes a store's values in place for the next iteration.
-    #[inline(never)]
-    fn defer_product(&self, frame: &mut Frame, product: &PipelinedProduct) {
-        debug_assert!(frame.deferred.is_none(), "the iteration's loop does what was put off before");
-        let PipelinedProduct { instr, function, to, number, buffers } = product;
-        let [at, from] = [*to, buffers[0]].map(|slot| frame.slot(slot).cast::<f32>());
-        // SAFETY: the program's contract: a number, `f32` as those of late products are.
-        let factor = unsafe { frame.slot(*number).cast::<f32>().read() };
-        let deferred =
-            DeferredStore { function: *function, to: at, from, factor, n: frame.count(TileShape::Column) };
-        if frame.slot(*to) == frame.home(*to) || !deferred.fills_cache_lines() {
-            return self.run_instrs(frame, std::slice::from_ref(instr));
-        }
-        frame.deferred = Some(deferred);
-        frame.swap_slots(*buffers);
+        unsafe { self.reduce_row(frame, op, 0, || function(to, from, cols, next)) }
+        micro::prefetch_l1(next, bytes);
     }
 
     /// A pass over a level.
@@ -306,26 +282,18 @@ fn select_function(
     frame: &Frame,
     to: FrameSlot,
     function: MicroFn,
-    non_temporal: Option<NonTemporalLoop>,
+    non_temporal: Option<MicroFn>,
 ) -> MicroFn {
     let non_temporal = non_temporal.filter(|_| frame.slot(to) != frame.home(to));
-    non_temporal.map_or(function, |streaming| streaming.function)
+    non_temporal.unwrap_or(function)
 }
 
-/// A micro-op over one row, and what it prefetches meanwhile.
-///
-/// # Safety
-/// The contract of the micro-op.
+/// Where what an instruction prefetches with its first row is, bytes from there to the next row's, and how many
+/// of each row are prefetched after it; memory at hand if nothing is.
 #[inline]
-unsafe fn run_row(
-    function: MicroFn,
-    to: *mut u8,
-    from: OperandPtrs,
-    cols: usize,
-    (operand, distance, bytes): (usize, isize, usize),
-) {
-    let next = from[operand].wrapping_offset(distance);
-    // SAFETY: the caller's promise.
-    unsafe { function(to, from, cols, next) }
-    micro::prefetch_l1(next, bytes);
+fn prefetch_of_row(frame: &Frame, op: &RowwiseOp) -> (*const u8, usize, usize) {
+    let Some(Prefetch { operand, distance, row_stride, bytes }) = op.prefetch else {
+        return (frame.slot(op.from[0].0), 0, 0);
+    };
+    (frame.slot(operand).wrapping_offset(distance), row_stride, bytes.unwrap_or(0))
 }

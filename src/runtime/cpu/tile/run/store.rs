@@ -58,9 +58,6 @@ impl TileLaunch<'_> {
     /// A tile or vector to memory.
     #[inline(never)]
     pub fn store(&self, frame: &mut Frame, store: &TileStore) {
-        if store.forwarded && frame.slot(store.from) != frame.home(store.from) {
-            return;
-        }
         let (to, from) = (self.target(frame, store), frame.slot(store.from).cast_const());
         if to.cast_const() == from {
             return;
