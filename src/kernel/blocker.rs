@@ -29,6 +29,9 @@ pub enum Blocker {
     /// A contraction's operand is cheaper stored than computed again.
     #[error("{0} before a contraction would be computed again for every block of the result")]
     ExpensivePrologue(&'static str),
+    /// A kernel with a contraction cannot be cut where conditions are decided.
+    #[error("after a contraction it would be read under conditions, element by element")]
+    GuardedEpilogue,
     /// The kernel before a contraction stores the operand instead of what it is computed from.
     #[error(
         "the kernel before it computes it once and stores no more for it; a contraction would for every block of the result"

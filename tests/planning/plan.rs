@@ -285,3 +285,26 @@ fn an_empty_gather_below_a_sum_checks_no_index() {
         assert_eq!(sum.to_vec::<f32>().expect("nothing is out of range"), [0.0]);
     });
 }
+
+/// The CPU cuts a kernel where conditions are decided, which it cannot where a product is in it: what a large
+/// product's result is added to under conditions is read by a kernel of its own, and a GPU's reads it there.
+#[test]
+fn a_large_product_is_not_followed_by_reads_under_conditions() {
+    on_each_device(|device| {
+        for (rows, together) in [(32usize, true), (512, device != Device::cpu())] {
+            let (x, w, short) =
+                (leaf([rows, 64], device), leaf([64, 256], device), leaf([rows - 2, 256], device));
+            let padded = short.pad(&[0, 0, 1, 1], 0.0);
+            let product = x.matmul(&w);
+            let y = &product + &padded;
+            let report = runs_as_planned(&[&y]);
+            assert_eq!(report.kernels.len(), if together { 1 } else { 2 }, "{device}, {rows} rows: {report}");
+            if device != Device::null() {
+                let apart = &product.realize().expect("a product").clone()
+                    + &padded.realize().expect("zeros").clone();
+                let values = |y: &Tensor| y.to_vec::<f32>().expect("values");
+                assert_eq!(values(&y), values(&apart), "{device}, {rows} rows");
+            }
+        }
+    });
+}

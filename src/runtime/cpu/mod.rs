@@ -71,6 +71,7 @@ impl CpuBackend {
             missing: &[],
             in_place: InPlace::AnyOutputs,
             late_index_errors: false,
+            guarded_epilogues: false,
             output_alignment: 1,
             can_block: true,
         };

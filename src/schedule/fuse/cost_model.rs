@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::ir::{NodeId, Op};
-use crate::kernel::{Blocker, Kernel};
+use crate::kernel::{Blocker, ExprNode, Kernel};
 use crate::schedule::fuse::{FusionGroup, FusionState, GroupId, GroupReaders};
 use crate::schedule::fusion_class::{FusionClass, is_product, read_operands};
 
@@ -152,6 +152,9 @@ impl FusionState<'_> {
         if found > capabilities.max_bindings {
             return Err(Blocker::Bindings { found, limit: capabilities.max_bindings });
         }
+        if !capabilities.guarded_epilogues && has_guarded_epilogue(kernel) {
+            return Err(Blocker::GuardedEpilogue);
+        }
         let (rows, extent) = (kernel.level_points(0), kernel.level_points(1));
         let stores_rows = kernel.is_elementwise() && kernel.stores.iter().any(|s| s.level > 0);
         if stores_rows && rows < 2 * capabilities.workers && rows.saturating_mul(extent) > SMALL {
@@ -159,4 +162,13 @@ impl FusionState<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a large contraction's kernel reads under conditions beside its result, such as what a stride's gradient
+/// puts zeros between.
+fn has_guarded_epilogue(kernel: &Kernel) -> bool {
+    let guarded = |node: &ExprNode| {
+        node.level == 0 && node.expr.load().is_some_and(|(_, access)| !access.guard.is_always())
+    };
+    kernel.contraction().is_some() && kernel.level_points(0) > SMALL && kernel.exprs.iter().any(guarded)
 }
