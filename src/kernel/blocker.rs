@@ -32,6 +32,9 @@ pub enum Blocker {
     /// A kernel with a contraction cannot be cut where conditions are decided.
     #[error("after a contraction it would be read under conditions, element by element")]
     GuardedEpilogue,
+    /// A kernel cannot be cut within its rows.
+    #[error("in each pass over the rows it would be read under conditions, element by element")]
+    GuardedRows,
     /// The kernel before a contraction stores the operand instead of what it is computed from.
     #[error(
         "the kernel before it computes it once and stores no more for it; a contraction would for every block of the result"

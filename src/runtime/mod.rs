@@ -60,9 +60,9 @@ pub struct Capabilities {
     pub in_place: InPlace,
     /// Whether an index out of range is known only once the host waits, after later steps have run.
     pub late_index_errors: bool,
-    /// Whether what follows a product in its kernel may read under conditions. Where a kernel is cut at its
-    /// conditions, one with a product cannot be.
-    pub guarded_epilogues: bool,
+    /// Whether reads under conditions cost what others do. Elsewhere a kernel is cut at its conditions, which
+    /// one cannot be after a product or within its rows: there they stay apart.
+    pub cheap_guards: bool,
     /// The alignment of outputs, in bytes.
     pub output_alignment: usize,
     /// Whether a thread can wait for it. In a page of a browser none can wait for a GPU: what needs an

@@ -45,7 +45,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     missing: &[],
     in_place: InPlace::AnyOutputs,
     late_index_errors: false,
-    guarded_epilogues: true,
+    cheap_guards: true,
     output_alignment: 1,
     can_block: true,
 };

@@ -308,3 +308,29 @@ fn a_large_product_is_not_followed_by_reads_under_conditions() {
         }
     });
 }
+
+/// Nor can it cut a kernel within its rows: a concatenation that a normalization reads several times is stored,
+/// whether operations are between them or not. Pooling, whose rows are short, pads as it reads.
+#[test]
+fn rows_read_several_times_are_not_read_under_conditions() {
+    on_each_device(|device| {
+        let (a, b) = (leaf([2, 20, 30, 30], device), leaf([2, 28, 30, 30], device));
+        let cat = Tensor::cat(&[&a, &b], 1);
+        let norm = |x: &Tensor| x.group_norm(4, NormOpts::default());
+        for (name, y, elsewhere) in [
+            ("read at once", norm(&cat), 1),
+            ("an operation between", norm(&cat.abs()), 1),
+            ("two operations between", norm(&cat.abs().sqrt()), 1),
+            ("concatenated along rows", Tensor::cat(&[&a, &a.exp(), &a], 3).softmax(-1), 1),
+            ("padded, in short rows", norm(&a.max_pool2d(3, MaxPoolOpts::default().stride(1).padding(1))), 2),
+        ] {
+            let report = runs_as_planned(&[&y]);
+            let expected = if device == Device::cpu() { 2 } else { elsewhere };
+            assert_eq!(report.kernels.len(), expected, "{device}, {name}: {report}");
+        }
+        if device != Device::null() {
+            let apart = norm(&cat.realize().expect("a concatenation").clone());
+            assert_eq!(norm(&cat).to_vec::<f32>().expect("values"), apart.to_vec::<f32>().expect("values"));
+        }
+    });
+}

@@ -71,7 +71,7 @@ impl CpuBackend {
             missing: &[],
             in_place: InPlace::AnyOutputs,
             late_index_errors: false,
-            guarded_epilogues: false,
+            cheap_guards: false,
             output_alignment: 1,
             can_block: true,
         };

@@ -80,7 +80,7 @@ pub fn capabilities(processors: usize) -> Capabilities {
         missing: &[],
         in_place: InPlace::SingleOutput,
         late_index_errors: true,
-        guarded_epilogues: true,
+        cheap_guards: true,
         output_alignment: 16,
         can_block: true,
     }

@@ -113,7 +113,7 @@ impl WgpuBackend {
                 missing,
                 in_place,
                 late_index_errors: true,
-                guarded_epilogues: true,
+                cheap_guards: true,
                 output_alignment: 256,
                 can_block: THREADS_WAIT,
             },

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::ir::{NodeId, Op};
-use crate::kernel::{Blocker, ExprNode, Kernel};
+use crate::kernel::{Blocker, Expr, ExprNode, Kernel};
 use crate::schedule::fuse::{FusionGroup, FusionState, GroupId, GroupReaders};
 use crate::schedule::fusion_class::{FusionClass, is_product, read_operands};
 
@@ -14,6 +14,8 @@ const FLOPS_PER_BYTE: u64 = 8;
 const MOST_UNPACKING: u64 = 16;
 /// Below this many points, occupancy does not matter.
 const SMALL: usize = 1 << 16;
+/// Elements of a row that is longer than a pooling's window.
+const LONG_ROW: usize = 64;
 
 impl FusionState<'_> {
     pub(super) fn fed_by_contraction(&self, id: NodeId) -> bool {
@@ -129,7 +131,33 @@ impl FusionState<'_> {
     /// Whether lowering cannot fail: an elementwise node with one use.
     pub(super) fn joins_freely(&self, number: GroupId, id: NodeId, store: bool) -> bool {
         let pointwise = self.classes[id.index()] == FusionClass::Pointwise;
-        pointwise && !store && self.uses[id.index()] == 1 && !self.group(number).contraction
+        let group = self.group(number);
+        let free = pointwise && !store && self.uses[id.index()] == 1 && !group.contraction;
+        free && !(group.structural && self.reads_padding(id))
+    }
+
+    /// Whether the node is computed from a padded value, as what concatenates is, on a device where reads
+    /// under conditions are slow.
+    fn reads_padding(&self, id: NodeId) -> bool {
+        let padded = |&operand: &NodeId| {
+            let mut node = operand;
+            while self.classes[node.index()] == FusionClass::Movement && !self.stored[node.index()] {
+                if matches!(self.graph.node(node).op, Op::Pad(_)) {
+                    return true;
+                }
+                node = self.graph.node(node).operands[0];
+            }
+            false
+        };
+        let pointwise = self.classes[id.index()] == FusionClass::Pointwise;
+        let slow = !(self.context.capabilities)(self.graph.ty(id).device).cheap_guards;
+        pointwise && slow && self.graph.node(id).operands.iter().any(padded)
+    }
+
+    /// Refuses what a kernel would read under conditions in each of several passes over its rows.
+    pub(super) fn check_guarded_rows(&self, id: NodeId, kernel: &Kernel) -> Result<(), Blocker> {
+        let rows = self.reads_padding(id) && has_guarded_rows(kernel);
+        if rows { Err(Blocker::GuardedRows) } else { Ok(()) }
     }
 
     /// Refuses expensive work that the kernel would repeat for every element of an
@@ -152,7 +180,7 @@ impl FusionState<'_> {
         if found > capabilities.max_bindings {
             return Err(Blocker::Bindings { found, limit: capabilities.max_bindings });
         }
-        if !capabilities.guarded_epilogues && has_guarded_epilogue(kernel) {
+        if !capabilities.cheap_guards && has_guarded_epilogue(kernel) {
             return Err(Blocker::GuardedEpilogue);
         }
         let (rows, extent) = (kernel.level_points(0), kernel.level_points(1));
@@ -171,4 +199,16 @@ fn has_guarded_epilogue(kernel: &Kernel) -> bool {
         node.level == 0 && node.expr.load().is_some_and(|(_, access)| !access.guard.is_always())
     };
     kernel.contraction().is_some() && kernel.level_points(0) > SMALL && kernel.exprs.iter().any(guarded)
+}
+
+/// Whether a large kernel goes over long rows several times and reads under conditions that differ along them.
+fn has_guarded_rows(kernel: &Kernel) -> bool {
+    let guarded = |node: &ExprNode| {
+        node.level > 0 && node.expr.load().is_some_and(|(_, access)| !access.guard.is_always())
+    };
+    let along_rows = |node: &&ExprNode| matches!(node.expr, Expr::Reduce(..)) && node.level == 0;
+    let passes =
+        kernel.exprs.iter().filter(along_rows).count() + kernel.stores.iter().filter(|s| s.level > 0).count();
+    let large = kernel.level_points(1) >= LONG_ROW && kernel.points(1) > SMALL;
+    kernel.is_elementwise() && large && passes > 1 && kernel.exprs.iter().any(guarded)
 }

@@ -347,7 +347,8 @@ impl<'a> FusionState<'a> {
             let index = roots.partition_point(|&root| root < id);
             roots.insert(index, id);
         }
-        self.lower(&[number], Some(id), &roots)?;
+        let joined = self.lower(&[number], Some(id), &roots)?;
+        self.check_guarded_rows(id, &joined.kernel)?;
         self.join(number, id);
         self.group_mut(number).roots = roots;
         Ok(())

@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 use super::avx512bf16;
 use super::simd::RegisterTile;
 use super::{Bf16x2, MicroKernel, TileFunction};
+use crate::micro::prefetch_l2;
 
 /// Rows of a tile, and pairs or sums of each.
 const SIDE: usize = 16;
@@ -130,6 +131,7 @@ fn halves(extent: usize) -> [usize; 2] {
 /// # Safety
 /// The contract of [`super::simd::tile`], with A's rows contiguous along k; the processor has AMX.
 unsafe fn multiply(tile: &RegisterTile<Bf16x2>, rows: usize, vectors: usize) {
+    prefetch_l2(tile.ahead, tile.k * tile.ahead_step);
     let columns = (vectors - 1) * SIDE + tile.last;
     let (tall, wide) = (rows > SIDE, vectors > 1);
     let config = TileConfig::of(halves(rows).map(|n| n.max(1)), halves(columns).map(|n| n.max(1)));

@@ -67,6 +67,10 @@ pub struct RegisterTile<T> {
     pub last: usize,
     /// Whether to add to C or to overwrite it.
     pub accumulate: bool,
+    /// The first byte of what to prefetch into L2 meanwhile; may be any address.
+    pub ahead: *const u8,
+    /// How many bytes of it, for each product summed.
+    pub ahead_step: usize,
 }
 
 /// Computes the `R` rows by `V` vectors of a tile.
@@ -100,8 +104,9 @@ unsafe fn tile_of<L: SimdVector, const R: usize, const V: usize, const FULL: boo
         for r in 0..R {
             prefetch_row::<L>(tile.c.offset(r as isize * c_row), V * L::COUNT);
         }
-        let (mut a, mut b) = (tile.a, tile.b);
+        let (mut a, mut b, mut ahead) = (tile.a, tile.b, tile.ahead);
         for _ in 0..tile.k {
+            prefetch_l2(ahead, 1);
             let mut columns = [L::zero(); V];
             for v in 0..V - 1 {
                 columns[v] = L::load(b.add(v * L::COUNT));
@@ -116,6 +121,7 @@ unsafe fn tile_of<L: SimdVector, const R: usize, const V: usize, const FULL: boo
             }
             a = a.wrapping_offset(a_k_stride);
             b = b.wrapping_offset(b_k_stride);
+            ahead = ahead.wrapping_add(tile.ahead_step);
         }
         for r in 0..R {
             let c = tile.c.offset(r as isize * c_row);

@@ -3,16 +3,17 @@
 use std::ops::Range;
 
 use kiln_simd::gemm::{GemmElement, MicroKernel, RegisterTile};
-use kiln_simd::micro::prefetch_l2;
 
 use super::grid::{OutputGrid, TaskArea, even_split, for_each, workers};
 use super::pack::{self, OperandRange, PackedView, PanelLayout};
+use super::panel_prefetch::PanelPrefetch;
 use super::{GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackOrder, scratch};
 use crate::runtime::cpu::thresholds::{
-    GEMM_A_IN_PLACE_STRIDE, GEMM_B_IN_PLACE_BYTES, GEMM_COMPUTED_A_COLUMNS, GEMM_JOB_MIN_MULTIPLY_ADDS,
-    GEMM_K_BLOCK_BYTES, GEMM_MAX_K_BLOCK, GEMM_MIN_K_BLOCK, GEMM_PACKED_A_ROWS, GEMM_PACKED_TILES,
-    GEMM_PRIVATE_B_BYTES, GEMM_SCRATCH_ELEMENTS, GEMM_SERIAL_MULTIPLY_ADDS, GEMM_SHARED_B_BYTES,
-    GEMM_SHARED_TASK_MIN_ROWS, GEMM_TASK_COLUMNS, GEMM_TASK_MIN_MULTIPLY_ADDS, GEMM_TASKS_PER_THREAD,
+    GEMM_A_IN_PLACE_STRIDE, GEMM_A_IN_PLACE_TILES, GEMM_B_IN_PLACE_BYTES, GEMM_COMPUTED_A_COLUMNS,
+    GEMM_JOB_MIN_MULTIPLY_ADDS, GEMM_K_BLOCK_BYTES, GEMM_MAX_K_BLOCK, GEMM_MIN_K_BLOCK, GEMM_PACKED_A_ROWS,
+    GEMM_PACKED_TILES, GEMM_PRIVATE_B_BYTES, GEMM_SCRATCH_ELEMENTS, GEMM_SERIAL_MULTIPLY_ADDS,
+    GEMM_SHARED_B_BYTES, GEMM_SHARED_MIN_ROWS, GEMM_SHARED_TASK_MIN_ROWS, GEMM_TASK_COLUMNS,
+    GEMM_TASK_MIN_MULTIPLY_ADDS, GEMM_TASKS_PER_THREAD,
 };
 
 /// Whether to compute the transposed product instead, where that leaves fewer
@@ -107,7 +108,7 @@ impl<'a, T: GemmElement> GemmJob<'a, T> {
         let own = n.saturating_mul(column) <= GEMM_PRIVATE_B_BYTES
             && (self.workers == 1 || batch >= 2 * self.workers);
         let fits = self.least_shared().saturating_mul(column) <= 4 * GEMM_SHARED_B_BYTES;
-        !self.b_in_place && m > GEMM_PACKED_A_ROWS && !own && fits
+        !self.b_in_place && m > GEMM_SHARED_MIN_ROWS && !own && fits
     }
 
     /// Columns of B that are worth sharing.
@@ -198,7 +199,7 @@ fn a_in_place<T: GemmElement>(operand: &GemmOperand<T>, kernel: &MicroKernel<T>,
         return false;
     };
     let near = row_stride.unsigned_abs().saturating_mul(size_of::<T>()) <= GEMM_A_IN_PLACE_STRIDE;
-    k_stride == 1 && (near || cols <= 2 * kernel.columns)
+    k_stride == 1 && (near || cols <= GEMM_A_IN_PLACE_TILES * kernel.columns)
 }
 
 /// B packed for several tasks: from a column on, all of k.
@@ -348,36 +349,6 @@ unsafe fn multiply_rows<T: GemmElement>(
     }
 }
 
-/// Prefetches of the next panel of B, which follows this one in memory: each tile prefetches a part.
-/// Panels that threads share are seldom in a core's caches, and the first tile of each would wait for it.
-struct PanelPrefetch {
-    /// Bytes of a panel.
-    panel: usize,
-    /// Bytes that each tile prefetches.
-    each: usize,
-}
-
-impl PanelPrefetch {
-    fn new<T>(kernel: &MicroKernel<T>, b: &PackedView<T>, [rows, k]: [usize; 2]) -> PanelPrefetch {
-        /// Bytes of a cache line.
-        const CACHE_LINE: usize = 64;
-        let panel = b.tile_stride.unsigned_abs() * size_of::<T>();
-        let contiguous = b.k_stride == kernel.columns as isize && b.tile_stride == b.k_stride * k as isize;
-        let tiles = rows.div_ceil(kernel.rows);
-        let each = if contiguous { panel.div_ceil(tiles).next_multiple_of(CACHE_LINE) } else { 0 };
-        PanelPrefetch { panel, each }
-    }
-
-    /// Prefetches the part that belongs to a tile of the panel at `right`.
-    fn prefetch_part<T>(&self, right: *const T, tile: usize) {
-        let start = self.each * tile;
-        if start < self.panel {
-            let at = right.cast::<u8>().wrapping_add(self.panel + start);
-            prefetch_l2(at, self.each.min(self.panel - start));
-        }
-    }
-}
-
 /// Multiplies a block of A with a block of B, tile by tile.
 unsafe fn multiply<T: GemmElement>(
     kernel: &MicroKernel<T>,
@@ -395,7 +366,7 @@ unsafe fn multiply<T: GemmElement>(
         let right = b.ptr.wrapping_offset(panel as isize * b.tile_stride);
         for (line, i) in (0..rows).step_by(kernel.rows).enumerate() {
             let height = kernel.rows.min(rows - i);
-            prefetch.prefetch_part(right, line);
+            let (ahead, ahead_step) = prefetch.part(right, line);
             let tile = RegisterTile {
                 a: a.ptr.wrapping_offset(line as isize * a.tile_stride),
                 a_row: a.row_stride,
@@ -407,6 +378,8 @@ unsafe fn multiply<T: GemmElement>(
                 c_row: sum.ld,
                 last,
                 accumulate,
+                ahead,
+                ahead_step,
             };
             // SAFETY: the views cover the tile; C is the caller's block.
             unsafe { kernel.tiles[height - 1][vectors - 1](&tile) };
@@ -457,8 +430,8 @@ mod tests {
             });
             n.div_ceil(grid.col_step) * m + m.div_ceil(grid.row_step) * n
         };
-        // By rows or by columns alone 2,304 or 1,536; and 768 or 1,152.
-        assert_eq!((copied(256, 512), copied(256, 128)), (1536, 768));
+        // By rows or by columns alone 2,176 or 1,024; and 384 or 576.
+        assert_eq!((copied(128, 512), copied(128, 64)), (1024, 384));
     }
 
     #[test]

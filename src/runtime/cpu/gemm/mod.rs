@@ -15,6 +15,7 @@ mod blocked;
 mod gemv;
 mod grid;
 mod pack;
+mod panel_prefetch;
 pub mod scratch;
 mod split_k;
 #[cfg(test)]
