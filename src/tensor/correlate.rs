@@ -136,12 +136,14 @@ impl Correlation {
             part.axes[i] = SpatialAxis { kernel: phases.taps, stride: 1, dilation: 1, pad };
             parts.push(part.at_phases(x, kernel, i, phases)?);
         }
+        // Phases follow their periods, in memory too.
+        let rank = 3 + self.axes.len();
+        let order: Vec<usize> = (0..2).chain(3..4 + i).chain([2]).chain(4 + i..rank).collect();
+        let parts: Vec<Tensor> = parts.iter().map(|part| site.permute(part, &order)).collect();
         let parts: Vec<&Tensor> = parts.iter().collect();
-        let y = site.build(&parts, || cat_along(site, &parts, 2));
+        let y = site.build(&parts, || cat_along(site, &parts, 3 + i));
         site.valid(&[&y])?;
-        // Phases follow their periods.
-        let order: Vec<usize> = (0..2).chain(3..4 + i).chain([2]).chain(4 + i..y.rank()).collect();
-        Ok(of.interleave(site, &site.permute(&y, &order), 2 + i))
+        Ok(of.interleave(site, &y, 2 + i))
     }
 
     /// Some phases along the spatial axis `i`, the last first: `[n, out, phases, l'..]`.

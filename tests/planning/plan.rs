@@ -334,3 +334,16 @@ fn rows_read_several_times_are_not_read_under_conditions() {
         }
     });
 }
+
+/// The phases of a strided convolution's gradient follow their periods in memory, so that what normalizes its
+/// channels reads runs that are long.
+#[test]
+fn a_strided_convolutions_gradient_lies_in_the_order_of_its_positions() {
+    let device = Device::cpu();
+    let (x, w) = (leaf([2, 8, 72, 70], device).with_requires_grad(), leaf([8, 8, 3, 3], device));
+    let y = x.exp().conv2d(&w, None, ConvOpts::default().stride(2).padding(1));
+    let gradient = kiln::grad(&y.square().sum(..), &[&x]).remove(0);
+    let report = runs_as_planned(&[&gradient.group_norm(4, NormOpts::default())]);
+    let stored = Shape::from([2, 8, 36, 2, 70]);
+    assert!(report.kernels.iter().any(|kernel| kernel.shape == stored), "{report}");
+}
