@@ -29,8 +29,9 @@ impl PanelPrefetch {
             let step = panel.unsigned_abs().div_ceil((parts * k).max(1));
             return PanelPrefetch { panel, each: step * k, parts, step };
         }
-        // A column of cache lines is a part.
-        let parts = (kernel.columns * size_of::<T>()).div_ceil(CACHE_LINE);
+        // A column of cache lines is a part. A matrix unit's tiles prefetch theirs at once, as one run.
+        let lines = (kernel.columns * size_of::<T>()).div_ceil(CACHE_LINE);
+        let parts = if kernel.contiguous_k { 0 } else { lines };
         PanelPrefetch { panel, each: CACHE_LINE, parts, step: row.unsigned_abs() }
     }
 
@@ -45,7 +46,7 @@ impl PanelPrefetch {
 mod tests {
     use std::collections::HashSet;
 
-    use kiln_simd::gemm::GemmElement;
+    use kiln_simd::gemm::{Bf16x2, GemmElement};
 
     use super::*;
     use crate::runtime::cpu::thresholds::GEMM_SHARED_TASK_MIN_ROWS;
@@ -73,6 +74,20 @@ mod tests {
                         );
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_matrix_unit_prefetches_no_more_than_a_panel() {
+        for kernel in Bf16x2::kernels().iter().filter(|kernel| kernel.contiguous_k) {
+            let (columns, k, rows) = (kernel.columns as isize, 256, GEMM_SHARED_TASK_MIN_ROWS);
+            for [tile_stride, k_stride] in [[columns * k, columns], [columns, 512]] {
+                let b = PackedView { ptr: std::ptr::null::<Bf16x2>(), tile_stride, row_stride: 1, k_stride };
+                let prefetch = PanelPrefetch::new(kernel, &b, [rows, k as usize]);
+                let tiles = 0..rows.div_ceil(kernel.rows);
+                let bytes: usize = tiles.map(|tile| prefetch.part(b.ptr, tile).1 * k as usize).sum();
+                assert!(bytes <= (columns * k) as usize * size_of::<Bf16x2>(), "{}: {bytes}", kernel.name);
             }
         }
     }
