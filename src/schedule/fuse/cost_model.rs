@@ -14,8 +14,6 @@ const FLOPS_PER_BYTE: u64 = 8;
 const MOST_UNPACKING: u64 = 16;
 /// Below this many points, occupancy does not matter.
 const SMALL: usize = 1 << 16;
-/// Elements of a row that is longer than a pooling's window.
-const LONG_ROW: usize = 64;
 
 impl FusionState<'_> {
     pub(super) fn fed_by_contraction(&self, id: NodeId) -> bool {
@@ -201,7 +199,7 @@ fn has_guarded_epilogue(kernel: &Kernel) -> bool {
     kernel.contraction().is_some() && kernel.level_points(0) > SMALL && kernel.exprs.iter().any(guarded)
 }
 
-/// Whether a large kernel goes over long rows several times and reads under conditions that differ along them.
+/// Whether a large kernel goes over rows several times and reads under conditions that differ along them.
 fn has_guarded_rows(kernel: &Kernel) -> bool {
     let guarded = |node: &ExprNode| {
         node.level > 0 && node.expr.load().is_some_and(|(_, access)| !access.guard.is_always())
@@ -209,6 +207,5 @@ fn has_guarded_rows(kernel: &Kernel) -> bool {
     let along_rows = |node: &&ExprNode| matches!(node.expr, Expr::Reduce(..)) && node.level == 0;
     let passes =
         kernel.exprs.iter().filter(along_rows).count() + kernel.stores.iter().filter(|s| s.level > 0).count();
-    let large = kernel.level_points(1) >= LONG_ROW && kernel.points(1) > SMALL;
-    kernel.is_elementwise() && large && passes > 1 && kernel.exprs.iter().any(guarded)
+    kernel.is_elementwise() && kernel.points(1) > SMALL && passes > 1 && kernel.exprs.iter().any(guarded)
 }

@@ -69,7 +69,8 @@ pub struct RegisterTile<T> {
     pub accumulate: bool,
     /// The first byte of what to prefetch into L2 meanwhile; may be any address.
     pub ahead: *const u8,
-    /// How many bytes of it, for each product summed.
+    /// Bytes from what is prefetched for one product summed to what is for the next; where a matrix unit sums, all
+    /// between is.
     pub ahead_step: usize,
 }
 
