@@ -45,6 +45,9 @@ pub enum Optimization {
     Prefetch,
     /// Reductions that begin and end with a row as one instruction, on the CPU.
     FusedRowReduction,
+    /// Blocks that share regions of huge pages, on the CPU: without, each is the system allocator's own, as tools
+    /// that watch it expect.
+    Regions,
 }
 
 impl Optimization {
@@ -69,6 +72,7 @@ impl Optimization {
         ("single-trip-elimination", Optimization::SingleTripElimination),
         ("prefetch", Optimization::Prefetch),
         ("fused-row-reduction", Optimization::FusedRowReduction),
+        ("regions", Optimization::Regions),
     ];
 
     /// The name that `KILN_DISABLE` takes.

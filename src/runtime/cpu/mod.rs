@@ -11,6 +11,7 @@ mod interpreter;
 pub mod memory;
 pub mod pool;
 pub(crate) mod reference;
+mod regions;
 mod sort;
 mod stencil;
 pub mod threads;

@@ -9,23 +9,17 @@
 //! longest unused first, until the pool is within a fifth of the most that was
 //! ever in use.
 
-use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::{Device, Error, Result, process};
 use crate::ir::collect::AddressMap;
 use crate::ir::{DeviceBuffer, Reclaim};
+use crate::runtime::cpu::regions::{self, ALIGN};
 use crate::runtime::cpu::thresholds::{
     HUGE_PAGE_MIN_BYTES, POOL_FINE_CLASS_BYTES, POOL_SLACK, POOL_SLACK_BYTES,
 };
 use crate::runtime::{Ledger, MemoryStats};
-
-/// Alignment of every block: a cache line and the widest vector register.
-pub const ALIGN: usize = 64;
-
-/// Bytes of the pages that save entries of the processor's table of pages.
-const HUGE_PAGE: usize = 2 << 20;
 
 /// A pool of host memory; clones share it.
 #[derive(Clone, Debug)]
@@ -172,10 +166,10 @@ impl PoolState {
     /// longer hold, and the rest of the cache if need be.
     fn fresh(&mut self, class: usize, bytes: usize) -> Option<u64> {
         self.trim(class as u64, bytes as u64);
-        let mut address = system_allocate(class);
+        let mut address = regions::allocate(class);
         if address.is_none() {
             self.release_free();
-            address = system_allocate(class);
+            address = regions::allocate(class);
         }
         if address.is_some() {
             self.ledger.reserve(class as u64);
@@ -207,9 +201,8 @@ impl PoolState {
 
     fn give_back(&mut self, class: usize, free: Free) {
         self.ledger.release(class as u64);
-        // SAFETY: a free block of this class, from `system_allocate` with the
-        // same layout, that nothing refers to.
-        unsafe { dealloc(free.address as *mut u8, layout(class)) }
+        // SAFETY: a free block of this class, that nothing refers to.
+        unsafe { regions::free(free.address, class) }
     }
 }
 
@@ -222,27 +215,6 @@ fn size_class(bytes: usize) -> Option<usize> {
     let step = power / if bytes < POOL_FINE_CLASS_BYTES { 32 } else { 256 };
     let class = bytes.next_multiple_of(step);
     (class <= isize::MAX as usize - HUGE_PAGE_MIN_BYTES).then_some(class)
-}
-
-fn layout(class: usize) -> Layout {
-    let align = if class >= HUGE_PAGE_MIN_BYTES { HUGE_PAGE } else { ALIGN };
-    Layout::from_size_align(class, align).expect("classes fit a layout")
-}
-
-fn system_allocate(class: usize) -> Option<u64> {
-    // SAFETY: a class is never 0.
-    let address = unsafe { alloc(layout(class)) };
-    if address.is_null() {
-        return None;
-    }
-    #[cfg(all(target_os = "linux", not(miri)))]
-    if class >= HUGE_PAGE_MIN_BYTES {
-        let whole = class - class % HUGE_PAGE;
-        // SAFETY: pages of the block alone; the advice changes nothing in them. A
-        // system that does not take it works with small pages.
-        unsafe { libc::madvise(address.cast(), whole, libc::MADV_HUGEPAGE) };
-    }
-    Some(address as u64)
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! Working memory that each thread keeps between products.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::cell::RefCell;
-use std::ptr::NonNull;
 
-/// A cache line, and the widest register.
-const ALIGN: usize = 64;
+use crate::runtime::cpu::regions::{self, ALIGN};
 
 thread_local! {
     /// Buffers that nothing on this thread uses now. A stack: a function that
@@ -17,9 +15,9 @@ thread_local! {
 /// cache line.
 pub fn with<T, R>(count: usize, body: impl FnOnce(*mut T) -> R) -> R {
     let bytes = (count * size_of::<T>()).max(1);
-    let buffer = FREE.with_borrow_mut(Vec::pop).filter(|buffer| buffer.layout.size() >= bytes);
+    let buffer = FREE.with_borrow_mut(Vec::pop).filter(|buffer| buffer.bytes >= bytes);
     let buffer = buffer.unwrap_or_else(|| ScratchBuffer::new(bytes));
-    let result = body(buffer.start.as_ptr().cast());
+    let result = body(buffer.start as *mut T);
     FREE.with_borrow_mut(|free| free.push(buffer));
     result
 }
@@ -30,24 +28,24 @@ pub fn padded<T>(count: usize) -> usize {
 }
 
 struct ScratchBuffer {
-    start: NonNull<u8>,
-    layout: Layout,
+    start: u64,
+    bytes: usize,
 }
 
 impl ScratchBuffer {
     fn new(bytes: usize) -> ScratchBuffer {
-        let size = bytes.next_power_of_two().max(4096);
-        let layout = Layout::from_size_align(size, ALIGN).expect("a block fits the address space");
-        // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc(layout) };
-        let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
-        ScratchBuffer { start, layout }
+        let bytes = bytes.next_power_of_two().max(4096);
+        let refused = || match Layout::from_size_align(bytes, ALIGN) {
+            Ok(layout) => handle_alloc_error(layout),
+            Err(_) => panic!("a block of {bytes} bytes fits no address space"),
+        };
+        ScratchBuffer { start: regions::allocate(bytes).unwrap_or_else(refused), bytes }
     }
 }
 
 impl Drop for ScratchBuffer {
     fn drop(&mut self) {
-        // SAFETY: allocated by `new` with this layout.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        // SAFETY: allocated by `new`, as many bytes.
+        unsafe { regions::free(self.start, self.bytes) }
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use crate::base::Scalar;
-use crate::runtime::cpu::pool::ALIGN;
+use crate::runtime::cpu::regions::ALIGN;
 use crate::runtime::cpu::tile::program::{
     Address, AddressId, FrameSlot, LoopBody, LoopNest, SlotStorage, TileProgram, TileShape,
 };

@@ -2,7 +2,7 @@
 
 use kiln_simd::micro::{self, STATE_BYTES};
 
-use crate::runtime::cpu::pool::ALIGN;
+use crate::runtime::cpu::regions::ALIGN;
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{LoopBody, ReductionForm};
 use crate::runtime::cpu::tile::run::reduce::pointers;
