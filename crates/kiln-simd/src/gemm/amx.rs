@@ -131,7 +131,7 @@ fn halves(extent: usize) -> [usize; 2] {
 /// # Safety
 /// The contract of [`super::simd::tile`], with A's rows contiguous along k; the processor has AMX.
 unsafe fn multiply(tile: &RegisterTile<Bf16x2>, rows: usize, vectors: usize) {
-    prefetch_l2(tile.ahead, tile.k * tile.ahead_step);
+    prefetch_l2(tile.ahead.start, tile.k * tile.ahead.step.unsigned_abs());
     let columns = (vectors - 1) * SIDE + tile.last;
     let (tall, wide) = (rows > SIDE, vectors > 1);
     let config = TileConfig::of(halves(rows).map(|n| n.max(1)), halves(columns).map(|n| n.max(1)));

@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 
 pub use bf16x2::Bf16x2;
 pub use difference::{AbsoluteDifference, SquaredDifference};
-pub use simd::{Axpy, Dot, RegisterTile, RowCopy};
+pub use simd::{Axpy, Dot, Prefetches, RegisterTile, RowCopy};
 
 /// Computes a register tile of one size.
 pub type TileFunction<T> = unsafe fn(&RegisterTile<T>);

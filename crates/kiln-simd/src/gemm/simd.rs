@@ -67,11 +67,28 @@ pub struct RegisterTile<T> {
     pub last: usize,
     /// Whether to add to C or to overwrite it.
     pub accumulate: bool,
-    /// The first byte of what to prefetch into L2 meanwhile; may be any address.
-    pub ahead: *const u8,
-    /// Bytes from what is prefetched for one product summed to what is for the next; where a matrix unit sums, all
-    /// between is.
-    pub ahead_step: usize,
+    /// What to prefetch into L2 meanwhile.
+    pub ahead: Prefetches,
+}
+
+/// Cache lines to prefetch beside a sum of products, one for each; the addresses may be any.
+#[derive(Clone, Copy, Debug)]
+pub struct Prefetches {
+    /// The first byte.
+    pub start: *const u8,
+    /// Bytes from one product's line to the next product's; where a matrix unit sums, all between is prefetched.
+    pub step: isize,
+    /// After so many products, which are not 0...
+    pub group: usize,
+    /// ...so many bytes more.
+    pub skip: isize,
+}
+
+impl Prefetches {
+    /// No line but one.
+    pub fn none<T>(at: *const T) -> Prefetches {
+        Prefetches { start: at.cast(), step: 0, group: usize::MAX, skip: 0 }
+    }
 }
 
 /// Computes the `R` rows by `V` vectors of a tile.
@@ -105,7 +122,8 @@ unsafe fn tile_of<L: SimdVector, const R: usize, const V: usize, const FULL: boo
         for r in 0..R {
             prefetch_row::<L>(tile.c.offset(r as isize * c_row), V * L::COUNT);
         }
-        let (mut a, mut b, mut ahead) = (tile.a, tile.b, tile.ahead);
+        let (mut a, mut b, mut ahead) = (tile.a, tile.b, tile.ahead.start);
+        let mut left = tile.ahead.group;
         for _ in 0..tile.k {
             prefetch_l2(ahead, 1);
             let mut columns = [L::zero(); V];
@@ -122,7 +140,11 @@ unsafe fn tile_of<L: SimdVector, const R: usize, const V: usize, const FULL: boo
             }
             a = a.wrapping_offset(a_k_stride);
             b = b.wrapping_offset(b_k_stride);
-            ahead = ahead.wrapping_add(tile.ahead_step);
+            ahead = ahead.wrapping_offset(tile.ahead.step);
+            left -= 1;
+            if left == 0 {
+                (ahead, left) = (ahead.wrapping_offset(tile.ahead.skip), tile.ahead.group);
+            }
         }
         for r in 0..R {
             let c = tile.c.offset(r as isize * c_row);

@@ -6,7 +6,7 @@ use kiln_simd::gemm::{GemmElement, MicroKernel, RegisterTile};
 
 use super::grid::{OutputGrid, TaskArea, even_split, for_each, workers};
 use super::pack::{self, OperandRange, PackedView, PanelLayout};
-use super::panel_prefetch::PanelPrefetch;
+use super::tile_prefetch::TilePrefetch;
 use super::{GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackOrder, scratch};
 use crate::runtime::cpu::thresholds::{
     GEMM_A_IN_PLACE_STRIDE, GEMM_A_IN_PLACE_TILES, GEMM_B_IN_PLACE_BYTES, GEMM_COMPUTED_A_COLUMNS,
@@ -20,8 +20,10 @@ use crate::runtime::cpu::thresholds::{
 /// elements to transpose.
 pub(super) fn better_transposed<T: GemmElement>(problem: &GemmProblem<T>) -> bool {
     let GemmProblem { m, n, k, ref a, ref b, ref out, .. } = *problem;
-    let GemmOutput::Strided { row_stride, col_stride, .. } = *out else {
-        return false;
+    let (row_stride, col_stride) = match *out {
+        GemmOutput::Strided { row_stride, col_stride, .. } => (row_stride, col_stride),
+        // Row-major: the transposed product's are turned.
+        GemmOutput::Blocks(_) => (n as isize, 1),
     };
     let misplaced = |stride: isize, extent: usize, size: usize| {
         let contiguous = stride == 1 || extent <= 1;
@@ -165,6 +167,17 @@ impl<'a, T: GemmElement> GemmJob<'a, T> {
                 grid.row_step = even_split(grid.row_step, grid.row_step.div_ceil(2), rows);
             }
         }
+    }
+
+    /// Where A's block after this one of a task begins, if it is read in place.
+    fn following_a(&self, area: &TaskArea, range: &OperandRange) -> Option<*const T> {
+        let GemmOperand::Strided { ptr, row_stride, k_stride, batch } = self.problem.a else { return None };
+        let (row, k) = match (range.rows.end < area.rows.end, range.k.end < self.problem.k) {
+            (true, _) => (range.rows.end, range.k.start),
+            (false, true) => (area.rows.start, range.k.end),
+            (false, false) => (range.rows.end, 0),
+        };
+        Some(ptr.wrapping_offset(batch(range.batch) + row as isize * row_stride + k as isize * k_stride))
     }
 
     fn computes_a(&self) -> bool {
@@ -344,21 +357,22 @@ unsafe fn multiply_rows<T: GemmElement>(
         // SAFETY: the caller's promise.
         unsafe {
             let a = pack::pack_a(&job.problem.a, job.kernel, &range, in_place, room);
-            multiply(job.kernel, a, b, extents, sum, accumulate);
+            let following = if in_place { job.following_a(area, &range) } else { None };
+            multiply(job.kernel, (a, following), b, extents, sum, accumulate);
         }
     }
 }
 
-/// Multiplies a block of A with a block of B, tile by tile.
+/// Multiplies a block of A, after which another may follow in memory, with a block of B, tile by tile.
 unsafe fn multiply<T: GemmElement>(
     kernel: &MicroKernel<T>,
-    a: PackedView<T>,
+    (a, following): (PackedView<T>, Option<*const T>),
     b: PackedView<T>,
     [rows, cols, k]: [usize; 3],
     sum: OutputSum<T>,
     accumulate: bool,
 ) {
-    let prefetch = PanelPrefetch::new(kernel, &b, [rows, k]);
+    let prefetch = TilePrefetch::new(kernel, a, following, &b, [rows, k]);
     for (panel, j) in (0..cols).step_by(kernel.columns).enumerate() {
         let width = kernel.columns.min(cols - j);
         let vectors = width.div_ceil(kernel.lanes);
@@ -366,7 +380,6 @@ unsafe fn multiply<T: GemmElement>(
         let right = b.ptr.wrapping_offset(panel as isize * b.tile_stride);
         for (line, i) in (0..rows).step_by(kernel.rows).enumerate() {
             let height = kernel.rows.min(rows - i);
-            let (ahead, ahead_step) = prefetch.part(right, line);
             let tile = RegisterTile {
                 a: a.ptr.wrapping_offset(line as isize * a.tile_stride),
                 a_row: a.row_stride,
@@ -378,8 +391,7 @@ unsafe fn multiply<T: GemmElement>(
                 c_row: sum.ld,
                 last,
                 accumulate,
-                ahead,
-                ahead_step,
+                ahead: prefetch.of_tile([panel, line], right),
             };
             // SAFETY: the views cover the tile; C is the caller's block.
             unsafe { kernel.tiles[height - 1][vectors - 1](&tile) };

@@ -15,11 +15,11 @@ mod blocked;
 mod gemv;
 mod grid;
 mod pack;
-mod panel_prefetch;
 pub mod scratch;
 mod split_k;
 #[cfg(test)]
 mod tests;
+mod tile_prefetch;
 
 use std::ops::Range;
 
@@ -188,7 +188,7 @@ unsafe fn run_with<T: GemmElement>(problem: &GemmProblem<T>, kernel: &MicroKerne
         } else if gemv::applies(problem) {
             gemv::run(problem, kernel);
         } else if blocked::better_transposed(problem) {
-            blocked::run(&problem.transposed(), kernel);
+            problem.with_transposed(kernel, |transposed| blocked::run(transposed, kernel));
         } else {
             blocked::run(problem, kernel);
         }
@@ -196,15 +196,31 @@ unsafe fn run_with<T: GemmElement>(problem: &GemmProblem<T>, kernel: &MicroKerne
 }
 
 impl<T> GemmProblem<'_, T> {
-    /// The product of the transposes in the other order, for a strided output.
-    fn transposed(&self) -> GemmProblem<'_, T> {
+    /// Passes the product of the transposes in the other order to `run`. Its blocks are turned back
+    /// before the function of this one reads them.
+    fn with_transposed(&self, kernel: &MicroKernel<T>, run: impl FnOnce(&GemmProblem<T>))
+    where
+        T: GemmElement,
+    {
+        let turn = |block: OutputBlock<T>| {
+            let GemmOutput::Blocks(function) = self.out else { return };
+            let extents = [block.rows.len(), block.cols.len()];
+            let ld = scratch::padded::<T>(extents[0]);
+            scratch::with(ld * extents[1], |ptr: *mut T| {
+                // SAFETY: the block is whole, and the scratch holds as many elements.
+                unsafe {
+                    pack::scatter(kernel, block.ptr, block.ld as isize, ptr, [1, ld as isize], extents)
+                };
+                function(OutputBlock { batch: block.batch, rows: block.cols, cols: block.rows, ptr, ld });
+            });
+        };
         let out = match self.out {
             GemmOutput::Strided { ptr, row_stride, col_stride, batch } => {
                 GemmOutput::Strided { ptr, row_stride: col_stride, col_stride: row_stride, batch }
             }
-            GemmOutput::Blocks(function) => GemmOutput::Blocks(function),
+            GemmOutput::Blocks(_) => GemmOutput::Blocks(&turn),
         };
-        GemmProblem { batch: self.batch, m: self.n, n: self.m, k: self.k, a: self.b, b: self.a, out }
+        run(&GemmProblem { batch: self.batch, m: self.n, n: self.m, k: self.k, a: self.b, b: self.a, out });
     }
 
     /// Multiply-adds of all batches.
