@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use smallvec::SmallVec;
 
 use crate::base::config::config;
 use crate::base::process;
+use crate::runtime::cpu::thresholds::{SPIN_LIMIT, SPINS_AFTER};
 use crate::runtime::trace;
 
 /// The device's threads besides the one that calls; none where one thread is all there is.
@@ -60,23 +62,59 @@ pub fn for_each_worker(jobs: usize, work: impl Fn(Jobs<'_>) + Sync) {
         return;
     }
     let (parts, launch) = (JobRanges::new(jobs, workers), trace::current_launch());
+    let busy = Busy::new(workers);
     let work = |worker: usize| {
         let _part = (worker > 0).then(|| trace::work(launch));
         work(Jobs { parts: &parts, worker });
     };
     match others() {
         _ if workers == 1 => work(0),
-        Some(others) if !in_pool() => others.in_place_scope(|scope| spawn(scope, workers, &work)),
-        _ => rayon::in_place_scope(|scope| spawn(scope, workers, &work)),
+        Some(others) if !in_pool() => others.in_place_scope(|scope| spawn(scope, workers, &work, &busy)),
+        _ => rayon::in_place_scope(|scope| spawn(scope, workers, &work, &busy)),
     }
 }
 
 /// Runs `work` as worker 0 on the calling thread and as the other `workers` on others.
-fn spawn<'s>(scope: &rayon::Scope<'s>, workers: usize, work: &'s (impl Fn(usize) + Sync)) {
+fn spawn<'s>(scope: &rayon::Scope<'s>, workers: usize, work: &'s (impl Fn(usize) + Sync), busy: &'s Busy) {
     for worker in 1..workers {
-        scope.spawn(move |_| work(worker));
+        scope.spawn(move |_| {
+            let _done = busy.one();
+            work(worker);
+        });
     }
     work(0);
+    busy.wait_for_none();
+}
+
+/// Workers that are at work beside the calling thread.
+struct Busy(AtomicUsize);
+
+impl Busy {
+    fn new(workers: usize) -> Busy {
+        Busy(AtomicUsize::new(workers - 1))
+    }
+
+    /// One of them, until it is dropped.
+    fn one(&self) -> impl Drop + '_ {
+        struct One<'b>(&'b AtomicUsize);
+        impl Drop for One<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Release);
+            }
+        }
+        One(&self.0)
+    }
+
+    /// Waits a little for those that are at their last jobs: a thread that sleeps until they are done takes as long
+    /// to wake as a small kernel runs.
+    fn wait_for_none(&self) {
+        let start = Instant::now();
+        while self.0.load(Ordering::Acquire) > 0 && start.elapsed() < SPIN_LIMIT {
+            std::hint::spin_loop();
+        }
+        // The scope hears of the last worker a moment after this does.
+        (0..SPINS_AFTER).for_each(|_| std::hint::spin_loop());
+    }
 }
 
 /// The jobs of one worker.
@@ -163,8 +201,6 @@ impl JobRanges {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-
     use super::*;
 
     #[test]
