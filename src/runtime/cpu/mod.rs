@@ -14,6 +14,7 @@ pub(crate) mod reference;
 mod regions;
 mod sort;
 mod stencil;
+mod team;
 pub mod threads;
 pub mod thresholds;
 pub mod tile;
@@ -41,7 +42,7 @@ use crate::runtime::{
 };
 
 /// The host processor as a device. Launches run at once, on the calling
-/// thread and rayon's.
+/// thread and the device's others.
 #[derive(Debug)]
 pub struct CpuBackend {
     name: Device,

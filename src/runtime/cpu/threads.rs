@@ -2,32 +2,40 @@
 
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use smallvec::SmallVec;
 
 use crate::base::config::config;
 use crate::base::process;
-use crate::runtime::cpu::thresholds::{SPIN_LIMIT, SPINS_AFTER};
+use crate::runtime::cpu::team::Team;
 use crate::runtime::trace;
 
-/// The device's threads besides the one that calls; none where one thread is all there is.
+/// Threads that the device uses, the one that calls among them.
+fn threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| match config().threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    })
+}
+
+/// The device's threads besides the one that calls.
+fn team() -> &'static Team {
+    static TEAM: OnceLock<Team> = OnceLock::new();
+    TEAM.get_or_init(|| {
+        process::started();
+        Team::new(threads() - 1)
+    })
+}
+
+/// As many for who calls while the team is busy; none where the system refuses.
 fn others() -> Option<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
-    let build = || {
-        let threads = match config().threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            threads => threads,
-        };
-        process::started();
-        // A pool of no threads would have as many as there are cores.
-        let name = |number: usize| format!("cpu worker {}", number + 1);
-        let pool = || ThreadPoolBuilder::new().num_threads(threads - 1).thread_name(name).build().ok();
-        (threads > 1).then(pool).flatten()
-    };
-    POOL.get_or_init(build).as_ref()
+    let name = |number: usize| format!("cpu worker {}, second team", number + 1);
+    let pool = || ThreadPoolBuilder::new().num_threads(threads() - 1).thread_name(name).build().ok();
+    POOL.get_or_init(pool).as_ref()
 }
 
 /// Whether a thread of a pool calls, which then is the pool to use where nothing else is asked
@@ -36,12 +44,9 @@ fn in_pool() -> bool {
     config().threads == 0 && rayon::current_thread_index().is_some()
 }
 
-/// Threads the device uses.
+/// Threads to share work with, the one that calls among them.
 pub fn count() -> usize {
-    match in_pool() {
-        true => rayon::current_num_threads(),
-        false => others().map_or(1, |others| others.current_num_threads() + 1),
-    }
+    if in_pool() { rayon::current_num_threads() } else { threads() }
 }
 
 /// Calls `body` with each of `0..jobs` on several threads. Each thread goes up a part of its
@@ -62,59 +67,31 @@ pub fn for_each_worker(jobs: usize, work: impl Fn(Jobs<'_>) + Sync) {
         return;
     }
     let (parts, launch) = (JobRanges::new(jobs, workers), trace::current_launch());
-    let busy = Busy::new(workers);
     let work = |worker: usize| {
         let _part = (worker > 0).then(|| trace::work(launch));
         work(Jobs { parts: &parts, worker });
     };
-    match others() {
-        _ if workers == 1 => work(0),
-        Some(others) if !in_pool() => others.in_place_scope(|scope| spawn(scope, workers, &work, &busy)),
-        _ => rayon::in_place_scope(|scope| spawn(scope, workers, &work, &busy)),
+    if workers == 1 {
+        return work(0);
+    }
+    if in_pool() {
+        return rayon::in_place_scope(|scope| spawn(scope, workers, &work));
+    }
+    if !team().run(workers, &work) {
+        match others() {
+            Some(others) => others.in_place_scope(|scope| spawn(scope, workers, &work)),
+            // Jobs that no other worker takes are taken from it.
+            None => work(0),
+        }
     }
 }
 
 /// Runs `work` as worker 0 on the calling thread and as the other `workers` on others.
-fn spawn<'s>(scope: &rayon::Scope<'s>, workers: usize, work: &'s (impl Fn(usize) + Sync), busy: &'s Busy) {
+fn spawn<'s>(scope: &rayon::Scope<'s>, workers: usize, work: &'s (impl Fn(usize) + Sync)) {
     for worker in 1..workers {
-        scope.spawn(move |_| {
-            let _done = busy.one();
-            work(worker);
-        });
+        scope.spawn(move |_| work(worker));
     }
     work(0);
-    busy.wait_for_none();
-}
-
-/// Workers that are at work beside the calling thread.
-struct Busy(AtomicUsize);
-
-impl Busy {
-    fn new(workers: usize) -> Busy {
-        Busy(AtomicUsize::new(workers - 1))
-    }
-
-    /// One of them, until it is dropped.
-    fn one(&self) -> impl Drop + '_ {
-        struct One<'b>(&'b AtomicUsize);
-        impl Drop for One<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::Release);
-            }
-        }
-        One(&self.0)
-    }
-
-    /// Waits a little for those that are at their last jobs: a thread that sleeps until they are done takes as long
-    /// to wake as a small kernel runs.
-    fn wait_for_none(&self) {
-        let start = Instant::now();
-        while self.0.load(Ordering::Acquire) > 0 && start.elapsed() < SPIN_LIMIT {
-            std::hint::spin_loop();
-        }
-        // The scope hears of the last worker a moment after this does.
-        (0..SPINS_AFTER).for_each(|_| std::hint::spin_loop());
-    }
 }
 
 /// The jobs of one worker.
@@ -201,6 +178,8 @@ impl JobRanges {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
 
     #[test]

@@ -11,7 +11,9 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::memory::MemoryView;
-use crate::runtime::cpu::thresholds::{BATCHED_ROW_COLUMNS, WINDOW_FEW_ROWS, WINDOW_PREFETCH_MAX_STRIDE};
+use crate::runtime::cpu::thresholds::{
+    BATCHED_ROW_COLUMNS, WINDOW_CLEARED_ROW_BYTES, WINDOW_FEW_ROWS, WINDOW_PREFETCH_MAX_STRIDE,
+};
 use crate::runtime::cpu::tile::product::StridedBlock;
 use crate::runtime::cpu::tile::run::solve_range;
 
@@ -103,6 +105,21 @@ impl RowCopy {
 }
 
 impl AffineValues {
+    /// Makes it another, of as many conditions.
+    fn set(&mut self, other: &AffineValues) {
+        self.address = other.address;
+        self.conditions.copy_from_slice(&other.conditions);
+    }
+
+    /// Adds what a position of a row-major run over axes does.
+    fn move_to(&mut self, axes: &[CopyAxis], position: usize) {
+        let mut rest = position;
+        for axis in axes.iter().rev() {
+            self.add(&axis.step, (rest % axis.extent) as i64);
+            rest /= axis.extent;
+        }
+    }
+
     fn add(&mut self, step: &AffineValues, times: i64) {
         self.address += step.address * times;
         for (value, step) in self.conditions.iter_mut().zip(&step.conditions) {
@@ -181,7 +198,10 @@ impl Window {
                 Some(axis) if line > lines.start && !line.is_multiple_of(axis.extent) => {
                     values.add(&axis.step, 1)
                 }
-                _ => values = values_at(&self.lines, line, &start),
+                _ => {
+                    values.set(&start);
+                    values.move_to(&self.lines, line);
+                }
             }
             let to = block.start.wrapping_add((line - lines.start) * block.row_stride * block.lane);
             if let Some(reach) = &reach {
@@ -385,16 +405,22 @@ impl Window {
         let after = row - before - count * lane;
         // SAFETY: the caller's promise.
         unsafe {
-            to.write_bytes(0, rows.start * row);
-            to.add(rows.end * row).write_bytes(0, (patch.rows - rows.end) * row);
+            // A call for each edge of each row takes longer than to clear short rows whole.
+            let short = row <= WINDOW_CLEARED_ROW_BYTES && before + after > 0;
+            if short {
+                to.write_bytes(0, patch.rows * row);
+            } else {
+                to.write_bytes(0, rows.start * row);
+                to.add(rows.end * row).write_bytes(0, (patch.rows - rows.end) * row);
+            }
             let apart = RowBatch::unary(rows.len(), row, pitch as usize);
             let (to, from) =
                 (to.add(rows.start * row + before), from.wrapping_offset(rows.start as isize * pitch));
             // Most rows are inside, and even nothing is a call.
-            if before > 0 {
+            if before > 0 && !short {
                 apart.row_ptrs(to, from).for_each(|(to, _)| to.sub(before).write_bytes(0, before));
             }
-            if after > 0 {
+            if after > 0 && !short {
                 apart.row_ptrs(to, from).for_each(|(to, _)| to.add(count * lane).write_bytes(0, after));
             }
             self.copy_rows(to, from, count, &apart);
@@ -428,11 +454,8 @@ impl Window {
 
 /// The values at a position of a row-major run over axes.
 fn values_at(axes: &[CopyAxis], position: usize, start: &AffineValues) -> AffineValues {
-    let (mut values, mut rest) = (start.clone(), position);
-    for axis in axes.iter().rev() {
-        values.add(&axis.step, (rest % axis.extent) as i64);
-        rest /= axis.extent;
-    }
+    let mut values = start.clone();
+    values.move_to(axes, position);
     values
 }
 
