@@ -1,7 +1,7 @@
 //! Memory from the system, on huge pages.
 //!
 //! A processor looks addresses up in tables of pages, and keeps the answers for some 8 MiB of small pages. A model's
-//! weights are more than that, so each stretch of a matrix waited for the tables too, on virtual machines twice. An
+//! weights are more than that, so each stretch of a matrix waits for the tables too, on virtual machines twice. An
 //! answer for a huge page covers 2 MiB. Blocks are seldom multiples of that, so those of middling size share
 //! regions that are; only whole huge pages of what is free in a region go back to the system.
 
@@ -121,7 +121,8 @@ impl Region {
     }
 }
 
-fn layout(bytes: usize) -> Layout {
+/// How a block of so many bytes lies that is the system's own.
+pub fn layout(bytes: usize) -> Layout {
     let align = if bytes >= HUGE_PAGE_MIN_BYTES { HUGE_PAGE } else { ALIGN };
     Layout::from_size_align(bytes, align).expect("blocks fit the address space")
 }

@@ -1,8 +1,8 @@
 //! Threads that share the work of a launch and stay awake for the next one.
 //!
 //! Launches of a model follow each other within microseconds, and a thread that sleeps takes some thirty to wake in
-//! a virtual machine, about as long as a small kernel runs. Rayon's threads sleep sooner than that, and so did
-//! whoever waited for them. Members of a team spin for a while before they sleep, and so does its leader, the thread
+//! a virtual machine, about as long as a small kernel runs. Rayon's threads sleep sooner than that, and so does
+//! whoever waits for them. Members of a team spin for a while before they sleep, and so does its leader, the thread
 //! that has the work.
 
 use std::any::Any;
@@ -77,6 +77,11 @@ impl Team {
         };
         let members = (1..=threads).map_while(start).collect();
         Team { members, shared, lead: Mutex::new(()) }
+    }
+
+    /// How many threads there are besides the leader.
+    pub fn members(&self) -> usize {
+        self.members.len()
     }
 
     /// Calls `work` with each of `0..workers`, 0 on the calling thread; `false`, and calls nothing, if the team has

@@ -12,21 +12,16 @@ use crate::base::process;
 use crate::runtime::cpu::team::Team;
 use crate::runtime::trace;
 
-/// Threads that the device uses, the one that calls among them.
-fn threads() -> usize {
-    static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| match config().threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => threads,
-    })
-}
-
 /// The device's threads besides the one that calls.
 fn team() -> &'static Team {
     static TEAM: OnceLock<Team> = OnceLock::new();
     TEAM.get_or_init(|| {
+        let threads = match config().threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
         process::started();
-        Team::new(threads() - 1)
+        Team::new(threads - 1)
     })
 }
 
@@ -34,7 +29,7 @@ fn team() -> &'static Team {
 fn others() -> Option<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let name = |number: usize| format!("cpu worker {}, second team", number + 1);
-    let pool = || ThreadPoolBuilder::new().num_threads(threads() - 1).thread_name(name).build().ok();
+    let pool = || ThreadPoolBuilder::new().num_threads(team().members()).thread_name(name).build().ok();
     POOL.get_or_init(pool).as_ref()
 }
 
@@ -46,7 +41,7 @@ fn in_pool() -> bool {
 
 /// Threads to share work with, the one that calls among them.
 pub fn count() -> usize {
-    if in_pool() { rayon::current_num_threads() } else { threads() }
+    if in_pool() { rayon::current_num_threads() } else { team().members() + 1 }
 }
 
 /// Calls `body` with each of `0..jobs` on several threads. Each thread goes up a part of its

@@ -1,6 +1,6 @@
 //! Working memory that each thread keeps between products.
 
-use std::alloc::{Layout, handle_alloc_error};
+use std::alloc::handle_alloc_error;
 use std::cell::RefCell;
 
 use crate::runtime::cpu::regions::{self, ALIGN};
@@ -35,10 +35,7 @@ struct ScratchBuffer {
 impl ScratchBuffer {
     fn new(bytes: usize) -> ScratchBuffer {
         let bytes = bytes.next_power_of_two().max(4096);
-        let refused = || match Layout::from_size_align(bytes, ALIGN) {
-            Ok(layout) => handle_alloc_error(layout),
-            Err(_) => panic!("a block of {bytes} bytes fits no address space"),
-        };
+        let refused = || handle_alloc_error(regions::layout(bytes));
         ScratchBuffer { start: regions::allocate(bytes).unwrap_or_else(refused), bytes }
     }
 }
