@@ -235,15 +235,19 @@ impl Reached {
                 self.memory.insert(Arc::as_ptr(&value.buffer), ());
                 continue;
             }
-            if self.shares_work(&node) || (self.to_kept && node.is_kept()) {
+            // What is held by one edge and the list is met once, and needs no looking up.
+            let alone = Arc::strong_count(&node) <= 2;
+            if (!alone && self.shares_work(&node)) || (self.to_kept && node.is_kept()) {
                 continue;
             }
             // What another thread computes is none of this one's work.
-            let Some(operands) = node.operands_now().map(|operands| operands.clone()) else { continue };
+            let Some(operands) = node.operands_now() else { continue };
             // A source is no work.
             if !operands.is_empty() {
-                self.operations.insert(Arc::as_ptr(&node) as usize, ());
-                to_do.extend(operands);
+                if !alone {
+                    self.operations.insert(Arc::as_ptr(&node) as usize, ());
+                }
+                to_do.extend(operands.iter().cloned());
             }
         }
         false

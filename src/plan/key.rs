@@ -6,14 +6,16 @@
 //! applies when the skeleton is the same and the values are, except for the
 //! constants that the plan takes as arguments.
 
+use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::{DType, Device, Scalar};
 use crate::ir::collect::{Collected, collect_body};
 use crate::ir::collective::CollectiveKind;
 use crate::ir::op::WindowAxis;
-use crate::ir::{BuiltIn, Graph, NodeId, Op, Type};
+use crate::ir::{BuiltIn, Composite, Graph, NodeId, Op, Type};
 use crate::plan::donate::LeafMemory;
 use crate::plan::varint::VarintList;
 use crate::schedule::fallback::Fallback;
@@ -138,6 +140,9 @@ struct KeyWriter {
     values: KeyValues,
     /// Whether the user's lines are part of the skeleton.
     lines: bool,
+    /// Where bodies of composites begin and end in the skeleton and in the fixed values, by their address:
+    /// that of several layers is read once.
+    bodies: HashMap<usize, [Range<usize>; 2]>,
 }
 
 impl KeyWriter {
@@ -214,6 +219,21 @@ impl KeyWriter {
 
     fn window(&mut self, window: &WindowAxis) {
         self.values.fixed.extend([window.size, window.stride, window.dilation].map(|n| n as u64));
+    }
+
+    /// What [`KeyWriter::graph`] writes of a composite's body.
+    fn body(&mut self, composite: &Arc<Composite>) {
+        let (words, fixed) = (&mut self.skeleton.words, &mut self.values.fixed);
+        let address = Arc::as_ptr(composite) as usize;
+        if let Some([in_words, in_fixed]) = self.bodies.get(&address) {
+            words.repeat(in_words.clone());
+            fixed.repeat(in_fixed.clone());
+            return;
+        }
+        let starts = [words.bytes().len(), fixed.bytes().len()];
+        self.graph(&collect_body(&composite.body.results), false);
+        let ends = [self.skeleton.words.bytes().len(), self.values.fixed.bytes().len()];
+        self.bodies.insert(address, [starts[0]..ends[0], starts[1]..ends[1]]);
     }
 
     fn op(&mut self, op: &Op, lift: bool) {
@@ -309,7 +329,7 @@ impl KeyWriter {
                 }
                 // What is said already need not be read out.
                 if !composite.built_in.is_some_and(BuiltIn::determines_body) {
-                    self.graph(&collect_body(&composite.body.results), false);
+                    self.body(composite);
                 }
             }
             Op::Custom(custom, out) => {

@@ -1,5 +1,7 @@
 //! Lists of mostly small integers, as in keys of plans, in a variable-length encoding.
 
+use std::ops::Range;
+
 /// Varints (LEB128): seven bits a byte, the lowest first; a set high bit continues. Plans of
 /// many kernels have long keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +25,11 @@ impl VarintList {
     /// Frees spare capacity.
     pub fn shrink_to_fit(&mut self) {
         self.0.shrink_to_fit();
+    }
+
+    /// Adds again what begins at these bytes of the encoding.
+    pub fn repeat(&mut self, bytes: Range<usize>) {
+        self.0.extend_from_within(bytes);
     }
 
     /// The encoding: equal for equal lists.
@@ -64,5 +71,7 @@ mod tests {
         list.extend(numbers);
         assert_eq!(list.iter().collect::<Vec<_>>(), numbers);
         assert_eq!(list.bytes()[..3], [0, 1, 127]);
+        list.repeat(1..5);
+        assert_eq!(list.iter().skip(numbers.len()).collect::<Vec<_>>(), numbers[1..4]);
     }
 }

@@ -8,6 +8,7 @@ use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::control::composite_at;
 use crate::tensor::matmul::matmul;
 use crate::tensor::options::{options, some};
+use crate::tensor::recent_composites::determined_composite_at;
 use crate::tensor::rule::with_rule;
 use crate::tensor::softmax::row_maximum;
 
@@ -84,9 +85,9 @@ fn attention(site: CallSite, q: &Tensor, k: &Tensor, v: &Tensor, opts: &Attentio
     let inner = CallSite { name: BuiltIn::Attention.name(), span: site.span };
     let body = |inputs: &[Tensor]| {
         let plain = AttentionOpts { mask: inputs.get(3).cloned(), ..opts.clone() };
-        vec![attend(inner, &inputs[0], &inputs[1], &inputs[2], &plain, scale)]
+        attend(inner, &inputs[0], &inputs[1], &inputs[2], &plain, scale)
     };
-    Ok(composite_at(site.span, BuiltIn::Attention, &attributes, &inputs, body).remove(0))
+    Ok(determined_composite_at(site.span, BuiltIn::Attention, &attributes, &inputs, body))
 }
 
 /// Checks what a user calls by the name of a composite of the library: the body then says what it is,

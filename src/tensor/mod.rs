@@ -81,6 +81,7 @@ pub mod quantized;
 pub mod random;
 pub mod read;
 pub mod rearrange;
+mod recent_composites;
 pub mod reduce;
 pub(crate) mod rounded;
 pub mod rounding;
