@@ -1,6 +1,6 @@
 //! What a kernel costs: bytes loaded and stored, scalar operations.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode, Type};
@@ -105,8 +105,10 @@ fn stored(kernel: &Kernel) -> u64 {
 /// Operations outside of products.
 fn flops(kernel: &Kernel) -> u64 {
     let mut total = 0u64;
-    for node in &kernel.exprs {
-        let points = kernel.points(node.level) as u64;
+    let operand_points = operand_points(kernel);
+    for (i, node) in kernel.exprs.iter().enumerate() {
+        let points = operand_points.get(i).copied().filter(|_| node.level > 0);
+        let points = points.unwrap_or_else(|| kernel.points(node.level) as u64);
         total = total.saturating_add(match &node.expr {
             Expr::Alu(op, _) => points.saturating_mul(op.flops()),
             Expr::Reduce(monoid, _) => (kernel.points(node.level + 1) as u64).saturating_mul(monoid.flops()),
@@ -125,6 +127,23 @@ fn flops(kernel: &Kernel) -> u64 {
     // The softmax does with each score a comparison, a difference, an exponential, a sum.
     let softmax = kernel.attention().map_or(0, |a| scores(kernel, a).saturating_mul(3 + AluOp::Exp.flops()));
     total.saturating_add(softmax)
+}
+
+/// By expression, at how many points an operand of a contraction or an attention has it: packing visits each
+/// element once. Empty for other kernels.
+fn operand_points(kernel: &Kernel) -> Vec<u64> {
+    if kernel.contraction().is_none() && kernel.attention().is_none() {
+        return Vec::new();
+    }
+    let mut along: Vec<BTreeSet<AxisId>> = Vec::with_capacity(kernel.exprs.len());
+    for node in &kernel.exprs {
+        let terms =
+            node.expr.positions().into_iter().flat_map(|affine| affine.terms.iter().map(|term| term.0));
+        let mut axes: BTreeSet<AxisId> = terms.collect();
+        node.expr.operands(|operand| axes.extend(&along[operand.index()]));
+        along.push(axes);
+    }
+    along.iter().map(|axes| points_of(kernel, &Vec::from_iter(axes.iter().copied()))).collect()
 }
 
 /// A multiplication and an addition for each product of a contraction.

@@ -7,3 +7,4 @@ mod nn_recorded;
 mod quantized;
 mod quantized_cache;
 mod speculation;
+mod token_kernels;

@@ -57,6 +57,26 @@ fn meta_tensors_of_any_size_are_planned() {
 }
 
 #[test]
+fn work_on_an_operand_of_a_product_counts_once_an_element() {
+    with_context(&Context::new(), || {
+        let [x, y] = [[8, 16], [16, 32]].map(|dims| leaf(dims, Device::cpu()));
+        let product = 2 * 8 * 16 * 32;
+        assert_eq!((&x * &x).matmul(&y).plan().unwrap().flops(), product + 8 * 16);
+        let q = x.reshape([1, 8, 16]);
+        let attention = |q: &Tensor| {
+            q.scaled_dot_product_attention(
+                &x.reshape([1, 8, 16]),
+                &x.reshape([1, 8, 16]),
+                AttentionOpts::default(),
+            )
+        };
+        let [plain, turned] = [attention(&q), attention(&(&q * &q))].map(|y| y.plan().unwrap());
+        assert_kernels!(turned, 1);
+        assert_eq!(turned.flops(), plain.flops() + 8 * 16);
+    });
+}
+
+#[test]
 fn a_plan_is_checked_against_limits_without_a_device_of_that_kind() {
     with_context(&Context::new(), || {
         let cpu = Device::cpu();

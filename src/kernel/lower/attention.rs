@@ -216,7 +216,6 @@ impl<'g> Lowerer<'_, 'g> {
         self.contraction_node = Some(id);
         let (dims, indices) = self.attention_dims(id, part, own, at, attributes.shared);
         self.in_operand = true;
-        self.operand_numel = usize::MAX;
         let lowered = self.attention_operands(id, part, &indices);
         self.in_operand = false;
         let AttentionOperands { q, k, v, g, log_sum, product, mask } = lowered?;
@@ -326,7 +325,10 @@ impl<'g> Lowerer<'_, 'g> {
     ) -> Lowered<AttentionOperands> {
         let operands = self.request.graph.node(id).operands.clone();
         let mut value = |number: usize, own: &[&Position], shared: bool| -> Lowered<ExprId> {
-            let at = self.attention_positions(self.shape(operands[number]), indices, own, shared)?;
+            let shape = self.shape(operands[number]);
+            // Blocks of queries go through all keys, but read their own rows once.
+            self.operand_numel = if number == 0 && part.by_query() { shape.numel() } else { usize::MAX };
+            let at = self.attention_positions(shape, indices, own, shared)?;
             self.value(operands[number], &at, 0)
         };
         let (row, key, depth, column) = (&indices.row, &indices.key, &indices.depth, &indices.column);
@@ -350,6 +352,8 @@ impl<'g> Lowerer<'_, 'g> {
         own: &[&Position],
         shared: bool,
     ) -> Lowered<Positions> {
+        // A mask may have fewer axes.
+        let own = &own[own.len().saturating_sub(shape.rank())..];
         let batch = shape.rank() - own.len();
         let mut positions = Positions::new();
         for axis in 0..batch {

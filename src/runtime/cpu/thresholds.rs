@@ -249,15 +249,16 @@ pub const SPLIT_K_SERIAL_MULTIPLY_ADDS: usize = 1 << 17;
 
 // Attention.
 
-/// Fewest queries. 8 heads 64 wide, 512 keys: 0.6 to 0.7 times the body's time from 8 queries on, 1.6
-/// times for 4, which leave most of a vector empty.
-pub const ATTENTION_MIN_QUERIES: usize = 8;
 /// Queries of a task. Small in tests, whose attentions are small.
 pub const ATTENTION_QUERIES: usize = if cfg!(test) { 32 } else { 64 };
 /// Keys whose scores are kept at a time. Chosen by: with keys and values they stay in L2.
 pub const ATTENTION_KEYS: usize = if cfg!(test) { 24 } else { 256 };
+/// Fewest keys of a part of them that is a task of its own.
+pub const ATTENTION_PART_KEYS: usize = if cfg!(test) { 8 } else { 64 };
+/// Tasks of a thread below which keys are divided. Chosen by: threads end together.
+pub const ATTENTION_TASKS_PER_WORKER: usize = 4;
 /// Most multiply-adds that one thread runs alone. Chosen by: two are no faster.
-pub const ATTENTION_SERIAL_MULTIPLY_ADDS: usize = 1 << 20;
+pub const ATTENTION_SERIAL_MULTIPLY_ADDS: usize = if cfg!(test) { 1 << 12 } else { 1 << 17 };
 
 // Convolutions.
 

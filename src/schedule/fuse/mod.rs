@@ -273,7 +273,7 @@ impl<'a> FusionState<'a> {
                 Ok(()) => return,
                 Err(blocker) => self.refuse(id, only, blocker),
             }
-        } else if !stored && self.cheap_to_repeat(id, &readers) {
+        } else if !stored && self.cheap_to_repeat(id, &readers) && self.repeatable(id, &readers) {
             self.duplicated[id.index()] = true;
             return self.forward_readers(id);
         } else if readers.len() > 1 && !self.stores_into_reader(id, &readers) {
@@ -284,6 +284,15 @@ impl<'a> FusionState<'a> {
         }
         self.stored[id.index()] = true;
         self.new_group(id);
+    }
+
+    /// Whether the products among its readers can compute a node before they multiply.
+    fn repeatable(&self, id: NodeId, readers: &GroupReaders) -> bool {
+        let holds = |&reader: &GroupId| {
+            let group = self.group(reader);
+            !group.contraction || self.lower(&[reader], Some(id), &group.roots).is_ok()
+        };
+        !self.before_product[id.index()] || readers.iter().all(holds)
     }
 
     /// Stores a value that is only moved, from within a kernel that reads it

@@ -9,16 +9,18 @@
 
 mod run;
 
+use kiln_simd::micro::softmax::QUERY_LANES;
+
 use crate::base::{DType, Result};
 use crate::kernel::lower::attention::{AttentionLimits, MAX_WIDTH};
 use crate::kernel::{self, AxisId, Expr, ExprId, ExprNode, Kernel};
 use crate::runtime::cpu::contraction::{BlockWriter, OperandSource, ResultTarget, side, target, writer};
-use crate::runtime::cpu::thresholds::ATTENTION_MIN_QUERIES;
+use crate::runtime::cpu::tile::analysis::{analyze, bit};
 use crate::runtime::{Bindings, Program};
 
 /// Which attention is computed so.
 pub const RANGE: AttentionLimits = AttentionLimits {
-    least_rows: ATTENTION_MIN_QUERIES,
+    least_rows: 1,
     least_work: 0,
     most_keys: usize::MAX,
     columns: MAX_WIDTH,
@@ -66,7 +68,8 @@ struct Mask {
 impl AttentionProgram {
     /// The program of a kernel whose attention is the result of this part.
     pub fn new(kernel: &Kernel, attention: &kernel::FusedAttention) -> AttentionProgram {
-        let kernel::FusedAttention { batch, rows, keys, depth, columns, width, .. } = attention;
+        let kernel::FusedAttention { keys, depth, columns, width, .. } = attention;
+        let [batch, rows] = &batch_and_rows(kernel, attention);
         let points = |axes: &[AxisId]| kernel.points_of(axes);
         // A result has values; only other parts, which `RANGE` leaves to their bodies, have none.
         let values = attention.v.unwrap_or(attention.k);
@@ -88,6 +91,19 @@ impl AttentionProgram {
             target: target(kernel, DType::F32, [batch, rows, width]),
         }
     }
+}
+
+/// The axes of batches and those of rows. Where queries are few, heads that share keys and values are rows of
+/// one attention, so that keys are read once for all of them.
+fn batch_and_rows(kernel: &Kernel, attention: &kernel::FusedAttention) -> [Vec<AxisId>; 2] {
+    let kernel::FusedAttention { batch, rows, causal, k, v, .. } = attention;
+    let facts = analyze(kernel);
+    let keys_vary = facts.axes[k.index()] | v.map_or(0, |v| facts.axes[v.index()]);
+    // A causal row's number says how far it looks.
+    let together = !causal && kernel.points_of(rows) < QUERY_LANES;
+    let shared = batch.iter().rev().take_while(|axis| together && keys_vary & bit(**axis) == 0).count();
+    let (batch, heads) = batch.split_at(batch.len() - shared);
+    [batch.to_vec(), [heads, rows].concat()]
 }
 
 impl Mask {

@@ -21,10 +21,23 @@ pub(super) fn applies<T: GemmElement>(problem: &GemmProblem<T>) -> bool {
 /// # Safety
 /// As [`super::run_with`]; [`applies`] holds.
 pub(super) unsafe fn run<T: GemmElement>(problem: &GemmProblem<T>, kernel: &MicroKernel<T>) {
+    // SAFETY: the caller's promise.
+    unsafe { run_on(problem, kernel, workers(problem.work(), GEMV_SERIAL_MULTIPLY_ADDS)) }
+}
+
+/// [`run`] on the calling thread.
+///
+/// # Safety
+/// As `run`.
+pub(super) unsafe fn run_alone<T: GemmElement>(problem: &GemmProblem<T>, kernel: &MicroKernel<T>) {
+    // SAFETY: the caller's promise.
+    unsafe { run_on(problem, kernel, 1) }
+}
+
+unsafe fn run_on<T: GemmElement>(problem: &GemmProblem<T>, kernel: &MicroKernel<T>, workers: usize) {
     let Some(operands) = GemvOperands::of(problem) else {
         unreachable!("asked for a product with a few vectors of something else");
     };
-    let workers = workers(problem.work(), GEMV_SERIAL_MULTIPLY_ADDS);
     let step = operands.step(workers, kernel);
     let tasks = operands.rows.div_ceil(step);
     for_each(workers, problem.batch * tasks, 1, |index| {

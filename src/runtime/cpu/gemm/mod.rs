@@ -167,8 +167,15 @@ pub unsafe fn run<T: GemmElement>(problem: &GemmProblem<T>) {
 /// As `run`.
 pub unsafe fn run_alone<T: GemmElement>(problem: &GemmProblem<T>) {
     if problem.batch > 0 && problem.m > 0 && problem.n > 0 {
+        let kernel = &T::kernels()[0];
         // SAFETY: the caller's promise; the list holds what this processor has.
-        unsafe { blocked::run_alone(problem, &T::kernels()[0]) }
+        unsafe {
+            if gemv::applies(problem) {
+                gemv::run_alone(problem, kernel);
+            } else {
+                blocked::run_alone(problem, kernel);
+            }
+        }
     }
 }
 

@@ -81,6 +81,14 @@ pub const ODD: &[(&str, Attended)] = &[
         let mask = numbers([2, 1, 40, 50], 4, d).gt(0.5) & numbers([40, 1], 7, d).gt(-0.9);
         q.scaled_dot_product_attention(&k, &v, opts().mask(&mask))
     }),
+    ("the same keys hidden from all", |d| {
+        let [q, k, v] = heads([2, 2], [40, 50, 8, 8], d);
+        q.scaled_dot_product_attention(&k, &v, opts().mask(&numbers([50], 4, d).gt(-0.5)))
+    }),
+    ("a number added to all", |d| {
+        let [q, k, v] = heads([2, 2], [40, 50, 8, 8], d);
+        q.scaled_dot_product_attention(&k, &v, opts().mask(&numbers([], 4, d)))
+    }),
     ("hidden everywhere", |d| {
         let [q, k, v] = heads([1, 1], [20, 40, 8, 8], d);
         let mask = numbers([20, 40], 4, d).gt(2.0);
