@@ -29,6 +29,7 @@ pub mod quantize;
 pub mod recurrent;
 pub(crate) mod replica;
 pub mod rotary;
+mod rotary_factors;
 pub mod sampling;
 pub mod sequential;
 pub mod spectral_norm;

@@ -2,7 +2,8 @@
 
 use std::f64::consts::TAU;
 
-use crate::base::{DType, Device, Result};
+use crate::base::{DType, Device, Result, Span};
+use crate::nn::rotary_factors::{FactorsOf, shared};
 use crate::tensor::Tensor;
 use crate::tensor::compose::CallSite;
 use crate::tensor::options::options;
@@ -117,21 +118,40 @@ impl Rotary {
             let expected = format!("an even number of {channels} channels, to turn planes of two");
             return Err(site.error(expected, format!("{width} channels"), &[x]));
         }
-        let [cos, sin] = self.factors(x, length, width, start);
+        let make = || self.factors(x, length, width, start);
+        let factors = match start {
+            Some(start) => shared(self.factors_of(site.span, x, length, width), start, make),
+            None => make(),
+        };
         if width == channels {
-            return Ok(self.planes_turned(x, &cos, &sin));
+            return Ok(self.planes_turned(x, &factors));
         }
-        let y = self.planes_turned(&x.narrow(-1, 0, width), &cos, &sin);
+        let y = self.planes_turned(&x.narrow(-1, 0, width), &factors);
         Ok(Tensor::cat(&[&y, &x.narrow(-1, width as i64, channels - width)], -1))
     }
 
-    /// Cosines and sines of the angles, `[l, width / 2]`.
+    fn factors_of(&self, span: Span, x: &Tensor, length: usize, width: usize) -> FactorsOf {
+        let Rotary { base, interleaved, scaling, .. } = *self;
+        FactorsOf { base, interleaved, scaling, length, width, device: x.device(), dtype: x.dtype(), span }
+    }
+
+    /// Cosines of the angles, and their sines with a sign for each channel of a plane; an axis of planes'
+    /// channels is where [`planes_turned`](Self::planes_turned) has it.
     fn factors(&self, x: &Tensor, length: usize, width: usize, start: Option<&Tensor>) -> [Tensor; 2] {
         let place = (x.device(), x.dtype().compute());
         let positions = Tensor::arange(0, length as i64, 1, place).unsqueeze(1);
         let positions = start.map_or(positions.clone(), |start| positions + start.to_dtype(place.1));
         let angles = positions * self.frequencies(width, place);
-        [angles.cos(), angles.sin()].map(|y| self.sharpened(y).to_dtype(x.dtype()))
+        let factors = [angles.cos(), angles.sin()].map(|y| self.sharpened(y).to_dtype(x.dtype()));
+        let channel = Tensor::arange(0, 2, 1, (x.device(), x.dtype()));
+        let sign = if self.interleaved { channel } else { channel.unsqueeze(1) } * 2 - 1;
+        let [cos, sin] = factors.map(|factor| factor.unsqueeze(self.pair()));
+        [cos, sin * sign]
+    }
+
+    /// The axis along which the channels of a plane lie, once planes have one of their own.
+    fn pair(&self) -> i64 {
+        if self.interleaved { -1 } else { -2 }
     }
 
     /// Angles from one position to the next, by plane: `[width / 2]`.
@@ -181,12 +201,9 @@ impl Rotary {
 
     /// Planes of channels `(a, b)` as `(a cos - b sin, b cos + a sin)`. No condition tells the two channels
     /// apart: the other one's sine has a sign of its own.
-    fn planes_turned(&self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Tensor {
-        let (pair, split) = if self.interleaved { (-1, [-1, 2]) } else { (-2, [2, -1]) };
-        let channel = Tensor::arange(0, 2, 1, (x.device(), x.dtype()));
-        let sign = if self.interleaved { channel } else { channel.unsqueeze(1) } * 2 - 1;
-        let (planes, [cos, sin]) = (x.unflatten(-1, split), [cos, sin].map(|factor| factor.unsqueeze(pair)));
-        (&planes * cos + planes.flip(pair) * (sin * sign)).flatten(-2, -1)
+    fn planes_turned(&self, x: &Tensor, [cos, sin]: &[Tensor; 2]) -> Tensor {
+        let planes = x.unflatten(-1, if self.interleaved { [-1, 2] } else { [2, -1] });
+        (&planes * cos + planes.flip(self.pair()) * sin).flatten(-2, -1)
     }
 }
 
