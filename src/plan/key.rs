@@ -6,13 +6,12 @@
 //! applies when the skeleton is the same and the values are, except for the
 //! constants that the plan takes as arguments.
 
-use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::{DType, Device, Scalar};
-use crate::ir::collect::{Collected, collect_body};
+use crate::ir::collect::{AddressMap, Collected, collect_body};
 use crate::ir::collective::CollectiveKind;
 use crate::ir::op::WindowAxis;
 use crate::ir::{BuiltIn, Composite, Graph, NodeId, Op, Type};
@@ -142,7 +141,7 @@ struct KeyWriter {
     lines: bool,
     /// Where bodies of composites begin and end in the skeleton and in the fixed values, by their address:
     /// that of several layers is read once.
-    bodies: HashMap<usize, [Range<usize>; 2]>,
+    bodies: AddressMap<usize, [Range<usize>; 2]>,
 }
 
 impl KeyWriter {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::base::{DType, Kind, Scalar, Span};
+use crate::base::{DType, Kind, Region, Scalar, Span};
 use crate::ir::history::tracking;
 use crate::ir::{BuiltIn, Composite, Op, Type};
 use crate::tensor::Tensor;
@@ -18,6 +18,7 @@ const REMEMBERED: usize = 8;
 /// A composite, and what its nodes depend on beside its name, attributes and operands' types.
 struct Recent {
     span: Span,
+    region: Region,
     tracking: bool,
     composite: Arc<Composite>,
 }
@@ -53,10 +54,10 @@ fn recall(
     attributes: &[(&'static str, Scalar)],
     types: &[&Type],
 ) -> Option<Arc<Composite>> {
-    let tracking = tracking();
+    let here = (span, Region::current(), tracking(), Some(built_in));
     let is_wanted = |recent: &&Recent| {
-        let Recent { span: other, tracking: tracked, composite } = recent;
-        (*other, *tracked, composite.built_in) == (span, tracking, Some(built_in))
+        let Recent { span, region, tracking, composite } = recent;
+        (*span, *region, *tracking, composite.built_in) == here
             && composite.attributes.iter().map(bits).eq(attributes.iter().map(bits))
             && composite.body.params.iter().eq(types.iter().copied())
     };
@@ -70,7 +71,8 @@ fn bits(&(name, value): &(&'static str, Scalar)) -> (&'static str, Kind, u64) {
 }
 
 fn remember(span: Span, composite: &Arc<Composite>) {
-    let recent = Recent { span, tracking: tracking(), composite: composite.clone() };
+    let (region, tracking) = (Region::current(), tracking());
+    let recent = Recent { span, region, tracking, composite: composite.clone() };
     let oldest = RECENT.with_borrow_mut(|all| {
         all.push_front(recent);
         if all.len() > REMEMBERED { all.pop_back() } else { None }
@@ -86,10 +88,9 @@ mod tests {
     use crate::tensor::testing::pattern;
 
     fn composite(of: &Tensor) -> Arc<Composite> {
-        match of.peek().map(|node| node.op()) {
-            Some(Op::Composite(composite, 0)) => composite.clone(),
-            other => panic!("{other:?}"),
-        }
+        let node = of.peek().expect("a valid tensor");
+        let Op::Composite(composite, 0) = node.op() else { unreachable!("attention is a composite") };
+        composite.clone()
     }
 
     /// Attention from one line.
@@ -107,6 +108,10 @@ mod tests {
         {
             let _guard = crate::no_grad();
             assert!(!Arc::ptr_eq(&first, &attention(5, false)), "without rules for gradients");
+        }
+        {
+            let _region = Region::current().in_module("layers.1").enter();
+            assert!(!Arc::ptr_eq(&first, &attention(5, false)), "another module");
         }
         let [q, k] = [pattern(&[2, 3, 4], 1), pattern(&[2, 5, 4], 2)];
         let elsewhere = composite(&q.scaled_dot_product_attention(&k, &k, AttentionOpts::default()));

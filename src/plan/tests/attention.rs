@@ -350,3 +350,22 @@ fn a_training_step_of_long_attention_needs_memory_for_no_scores() {
     let (with, without) = (peak(true), peak(false));
     assert!(with < scores / 8 && without > scores, "{with} and {without} bytes");
 }
+
+#[test]
+fn layers_that_share_a_body_have_the_plan_of_those_that_do_not() {
+    let context = Context::new();
+    with_context(&context, || {
+        let [a, b] = [1, 2].map(|seed| pattern(&[2, 3, 4], seed));
+        let at_one_line = |x: &Tensor, causal: bool| {
+            x.scaled_dot_product_attention(x, x, AttentionOpts::default().causal(causal))
+        };
+        let at_another = |x: &Tensor| x.scaled_dot_product_attention(x, x, AttentionOpts::default());
+        let built = |y: Tensor| {
+            y.realize().expect("a sum of two attentions");
+            context.counters().plans_built
+        };
+        assert_eq!(built(at_one_line(&a, false) + at_one_line(&b, false)), 1);
+        assert_eq!(built(at_one_line(&a, false) + at_another(&b)), 1);
+        assert_eq!(built(at_one_line(&a, false) + at_one_line(&b, true)), 2, "other bodies");
+    });
+}

@@ -255,8 +255,8 @@ pub const ATTENTION_QUERIES: usize = if cfg!(test) { 32 } else { 64 };
 pub const ATTENTION_KEYS: usize = if cfg!(test) { 24 } else { 256 };
 /// Fewest keys of a part of them that is a task of its own.
 pub const ATTENTION_PART_KEYS: usize = if cfg!(test) { 8 } else { 64 };
-/// Tasks of a thread below which keys are divided. Chosen by: threads end together.
-pub const ATTENTION_TASKS_PER_WORKER: usize = 4;
+/// Tasks below whose number keys are divided. Chosen by: a few threads end together.
+pub const ATTENTION_TASKS: usize = 16;
 /// Most multiply-adds that one thread runs alone. One query of 9 heads 64 wide, 256 keys: 58 us by one, 45 by
 /// two (Intel Xeon).
 pub const ATTENTION_SERIAL_MULTIPLY_ADDS: usize = if cfg!(test) { 1 << 12 } else { 1 << 17 };

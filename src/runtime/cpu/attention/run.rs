@@ -11,8 +11,8 @@ use crate::runtime::cpu::contraction::{ResultSink, WriteBlockFn};
 use crate::runtime::cpu::gemm::{self, GemmOperand, GemmOutput, GemmProblem, PackRequest, scratch};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::thresholds::{
-    ATTENTION_KEYS, ATTENTION_PART_KEYS, ATTENTION_QUERIES, ATTENTION_SERIAL_MULTIPLY_ADDS,
-    ATTENTION_TASKS_PER_WORKER, CACHE_SET_SKEW, GEMV_MAX_VECTORS,
+    ATTENTION_KEYS, ATTENTION_PART_KEYS, ATTENTION_QUERIES, ATTENTION_SERIAL_MULTIPLY_ADDS, ATTENTION_TASKS,
+    CACHE_SET_SKEW, GEMV_MAX_VECTORS,
 };
 use crate::runtime::cpu::tile::product::StridedBlock;
 
@@ -142,7 +142,8 @@ impl AttentionProgram {
         let layout = AttentionLayout::of(&self.extents);
         let tasks = batch * rows.div_ceil(layout.rows);
         let work = [batch, rows, keys, depth + columns].into_iter().fold(1, usize::saturating_mul);
-        let parts = (threads::count() * ATTENTION_TASKS_PER_WORKER / tasks).min(keys / ATTENTION_PART_KEYS);
+        // Not by threads, of whose number bits must not depend.
+        let parts = (ATTENTION_TASKS / tasks).min(keys / ATTENTION_PART_KEYS);
         let whole = |task: usize| {
             let block = self.block(&layout, task, 0, 1);
             layout.with_scratch(|scratch| {

@@ -79,6 +79,19 @@ fn attention_of_few_queries_agrees_with_the_interpreter() {
     agree(FEW, 2e-5);
 }
 
+#[test]
+fn bits_do_not_depend_on_threads() {
+    let attention = || {
+        let d = Device::cpu();
+        shared([1, 4], [2, 1, 100], d, opts()).to_vec::<f32>().expect("memory for a test")
+    };
+    let results = [1, 2, 5].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        pool.install(attention).into_iter().map(f32::to_bits).collect::<Vec<_>>()
+    });
+    assert!(results[0] == results[1] && results[0] == results[2], "{results:?}");
+}
+
 /// Operands and results that no strides describe: something is computed before and after.
 const COMPUTED: &[(&str, Attended)] = &[
     ("operands computed", |d| {
