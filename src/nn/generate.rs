@@ -22,6 +22,8 @@ options! {
         max_tokens: usize = 256;
         /// Tokens that end the stream and are not part of it (none).
         stop: Vec<i64> = Vec::new();
+        /// Tokens before a prompt, which the caches hold already; a repetition penalty falls on them too (none).
+        before: Vec<i64> = Vec::new();
         /// How many of the latest tokens a repetition penalty falls on (64).
         repetition_window: usize = 64;
         /// Most tokens that a pass of [`speculate`](crate::nn::speculate()) reads as guesses (4), up to 1,024.
@@ -68,7 +70,7 @@ pub fn generate<F: FnMut(&Tensor) -> Tensor>(
     step: F,
 ) -> Tokens<F> {
     let generator = opts.seed.map_or_else(crate::tensor::random::generator, Generator::new);
-    let (pending, latest, left) = (prompt.to_vec(), prompt.to_vec(), opts.max_tokens);
+    let (pending, latest, left) = (prompt.to_vec(), [&opts.before, prompt].concat(), opts.max_tokens);
     Tokens { step, opts, place: place.into(), generator, pending, latest, left }
 }
 

@@ -177,7 +177,8 @@ where
         let window = self.opts.repetition_window;
         let penalized = self.opts.sampling.repetition_penalty.filter(|_| window > 0);
         let before = |_| {
-            let all = (0..length).flat_map(|at| latest(&read[..seen + at], window)).collect();
+            let (all, first) = ([&self.opts.before[..], &read].concat(), self.opts.before.len() + seen);
+            let all = (0..length).flat_map(|at| latest(&all[..first + at], window)).collect();
             Tensor::from_vec(all, [length, window], logits.device())
         };
         let before = penalized.map(before);

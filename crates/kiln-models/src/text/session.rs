@@ -151,6 +151,7 @@ impl<'a> Session<'a> {
         let mut generation =
             GenerateOpts::default().sampling(opts.sampling).max_tokens(opts.max_tokens.min(left));
         (generation.stop, generation.seed) = (model.stop().to_vec(), opts.seed);
+        generation.before = tokens[..held].to_vec();
         let stream = match &mut self.guesser {
             None => TokenStream::new(model, caches, new, generation),
             Some(guesser) => TokenStream::guessed(model, caches, guesser, [&tokens[..held], new], generation),
