@@ -59,10 +59,22 @@ struct AttentionSizes {
 /// What is done to scores.
 #[derive(Debug)]
 struct Mask {
-    /// Writes it: batch, keys, rows.
+    /// Writes it: batch, then the lines of `lines`.
     writer: BlockWriter,
+    lines: MaskLines,
     /// Whether it says where to look; else it is added.
     hides: bool,
+}
+
+/// How a mask is written: a line costs about as much as some dozens of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MaskLines {
+    /// A line of rows for each key, as scores lie.
+    Keys,
+    /// A line of keys for each of few rows.
+    Rows,
+    /// One line of keys that holds for all rows: they are heads, mostly.
+    One,
 }
 
 impl AttentionProgram {
@@ -87,7 +99,7 @@ impl AttentionProgram {
             queries: writer(kernel, [batch, rows, depth], attention.q),
             keys: side(kernel, [batch, keys, depth], DType::F32, attention.k),
             values: side(kernel, [batch, columns, keys], DType::F32, values),
-            mask: attention.mask.map(|mask| Mask::new(kernel, [batch, keys, rows], mask)),
+            mask: attention.mask.map(|mask| Mask::new(kernel, [batch, rows, keys], mask)),
             target: target(kernel, DType::F32, [batch, rows, width]),
         }
     }
@@ -107,15 +119,28 @@ fn batch_and_rows(kernel: &Kernel, attention: &kernel::FusedAttention) -> [Vec<A
 }
 
 impl Mask {
-    fn new(kernel: &Kernel, groups: [&[AxisId]; 3], mask: ExprId) -> Mask {
+    fn new(kernel: &Kernel, [batch, rows, keys]: [&[AxisId]; 3], mask: ExprId) -> Mask {
+        let varies = analyze(kernel).axes[mask.index()];
+        let lines = if kernel.points_of(rows) >= QUERY_LANES {
+            MaskLines::Keys
+        } else if rows.iter().any(|axis| varies & bit(*axis) != 0) {
+            MaskLines::Rows
+        } else {
+            MaskLines::One
+        };
+        let groups = match lines {
+            MaskLines::Keys => [batch, keys, rows],
+            MaskLines::Rows => [batch, rows, keys],
+            MaskLines::One => [batch, &[], keys],
+        };
         let node = &kernel.exprs[mask.index()];
         if node.dtype == DType::Bool {
-            return Mask { writer: writer(kernel, groups, mask), hides: true };
+            return Mask { writer: writer(kernel, groups, mask), lines, hides: true };
         }
         let mut kernel = kernel.clone();
         let number = ExprId(kernel.exprs.len() as u32);
         kernel.exprs.push(ExprNode { expr: Expr::Cast(mask), dtype: DType::F32, ..*node });
-        Mask { writer: writer(&kernel, groups, number), hides: false }
+        Mask { writer: writer(&kernel, groups, number), lines, hides: false }
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use kiln_simd::micro::softmax::{self, QUERY_LANES, RescaledRows, SoftmaxBlock};
 
 use crate::runtime::Bindings;
-use crate::runtime::cpu::attention::{AttentionProgram, AttentionSizes, Mask};
+use crate::runtime::cpu::attention::{AttentionProgram, AttentionSizes, Mask, MaskLines};
 use crate::runtime::cpu::contraction::{ResultSink, WriteBlockFn};
 use crate::runtime::cpu::gemm::{self, GemmOperand, GemmOutput, GemmProblem, PackRequest, scratch};
 use crate::runtime::cpu::threads;
@@ -76,6 +76,36 @@ impl QueryState {
         let [result, running_max, sum] =
             [self.result, self.running_max, self.sum].map(|start| start.wrapping_add(elements));
         QueryState { result, running_max, sum }
+    }
+}
+
+/// A mask of some rows and keys.
+struct WrittenMask {
+    start: *const u8,
+    /// Elements from a key to the next.
+    key: usize,
+    /// Elements from a row to the next.
+    row: usize,
+    hides: bool,
+}
+
+impl WrittenMask {
+    /// Does to the scores of a key, the first of which is the first row's, what the mask says.
+    ///
+    /// # Safety
+    /// The mask has this key, and as many rows.
+    unsafe fn apply(&self, key: usize, scores: &mut [f32]) {
+        for (row, score) in scores.iter_mut().enumerate() {
+            let at = key * self.key + row * self.row;
+            // SAFETY: the caller's promise.
+            unsafe {
+                if !self.hides {
+                    *score += *self.start.cast::<f32>().add(at);
+                } else if *self.start.add(at) == 0 {
+                    *score = f32::NEG_INFINITY;
+                }
+            }
+        }
     }
 }
 
@@ -318,23 +348,11 @@ impl AttentionLaunch<'_> {
                 std::slice::from_raw_parts_mut(scratch.scores.add((key - keys.start) * layout.scores), rows)
             }
         };
-        if let Some((read, Mask { hides, .. })) = &self.mask {
-            let lane = if *hides { size_of::<u8>() } else { size_of::<f32>() };
-            let lines = StridedBlock { start: scratch.mask.cast(), row_stride: layout.scores, lane };
-            read(block.batch, keys.clone(), block.rows.clone(), lines);
+        if let Some((read, mask)) = &self.mask {
+            let written = self.read_mask(layout, block, keys, (read, mask), scratch);
             for key in keys.clone() {
-                let first = (key - keys.start) * layout.scores;
-                // SAFETY: these lines were just written.
-                unsafe {
-                    if *hides {
-                        let open = std::slice::from_raw_parts(scratch.mask.cast::<u8>().add(first), rows);
-                        let hidden = line(key).iter_mut().zip(open).filter(|(_, open)| **open == 0);
-                        hidden.for_each(|(score, _)| *score = f32::NEG_INFINITY);
-                    } else {
-                        let added = std::slice::from_raw_parts(scratch.mask.add(first), rows);
-                        line(key).iter_mut().zip(added).for_each(|(score, x)| *score += x);
-                    }
-                }
+                // SAFETY: all that is read was just written.
+                unsafe { written.apply(key - keys.start, line(key)) };
             }
         }
         if self.of.causal {
@@ -342,6 +360,26 @@ impl AttentionLaunch<'_> {
                 line(key)[..key - block.rows.start].fill(f32::NEG_INFINITY);
             }
         }
+    }
+
+    /// Writes the mask of a block's rows and some keys.
+    fn read_mask(
+        &self,
+        layout: &AttentionLayout,
+        block: &QueryBlock,
+        keys: &Range<usize>,
+        (read, mask): (&WriteBlockFn<'_>, &Mask),
+        scratch: &AttentionScratch,
+    ) -> WrittenMask {
+        let (keys, rows) = (keys.clone(), block.rows.clone());
+        let (lines, along, row_stride, [key, row]) = match mask.lines {
+            MaskLines::Keys => (keys, rows, layout.scores, [layout.scores, 1]),
+            MaskLines::Rows => (rows, keys, layout.keys, [1, layout.keys]),
+            MaskLines::One => (0..1, keys, layout.keys, [1, 0]),
+        };
+        let (start, lane) = (scratch.mask.cast(), if mask.hides { 1 } else { size_of::<f32>() });
+        read(block.batch, lines, along, StridedBlock { start, row_stride, lane });
+        WrittenMask { start, key, row, hides: mask.hides }
     }
 
     /// Rescales the result and adds that of some keys.

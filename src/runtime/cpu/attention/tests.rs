@@ -53,6 +53,7 @@ const FEW: &[(&str, Attended)] = &[
         shared([1, 4], [2, 1, 100], d, opts().mask(&mask))
     }),
     ("added to few", |d| shared([1, 4], [2, 2, 100], d, opts().mask(&cases::numbers([2, 100], 4, d)))),
+    ("added to all heads", |d| shared([1, 4], [2, 1, 100], d, opts().mask(&cases::numbers([100], 4, d)))),
     ("few and causal", |d| shared([1, 4], [2, 3, 100], d, opts().causal(true))),
     ("many and causal, in parts", |d| shared([1, 2], [1, 60, 64], d, opts().causal(true))),
     ("values that no strides describe", |d| {

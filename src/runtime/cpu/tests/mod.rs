@@ -2,6 +2,7 @@
 //! random kernels.
 
 pub(in crate::runtime) mod attention;
+mod blocks;
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 pub(in crate::runtime) mod choices;
 mod differences;

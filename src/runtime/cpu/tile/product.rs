@@ -7,7 +7,7 @@ use kiln_simd::micro;
 
 use crate::kernel::{AxisId, ExprId, Kernel};
 use crate::runtime::Bindings;
-use crate::runtime::cpu::thresholds::BLOCK_TILE_ELEMENTS;
+use crate::runtime::cpu::thresholds::{BLOCK_FEW_COLUMNS, BLOCK_TILE_ELEMENTS};
 use crate::runtime::cpu::tile::analysis;
 use crate::runtime::cpu::tile::build::Root;
 use crate::runtime::cpu::tile::compile::assemble;
@@ -23,6 +23,8 @@ pub struct BlockProgram {
     batch: Vec<AxisId>,
     lines: Vec<AxisId>,
     along: Vec<AxisId>,
+    /// Whether a tile's rows are of the last but one axis along a line, rather than of lines.
+    within_line: bool,
 }
 
 /// The block's memory.
@@ -54,8 +56,11 @@ impl BlockProgram {
         let facts = analysis::analyze(kernel);
         let extent = |axis: Option<&AxisId>| axis.map_or(1, |axis| kernel.axes[axis.index()].extent.max(1));
         let cols = extent(along.last()).min(BLOCK_TILE_ELEMENTS);
-        let rows = (BLOCK_TILE_ELEMENTS / cols).clamp(1, extent(lines.last()));
-        let row = lines.last().copied().filter(|_| rows > 1);
+        // A dispatch for each few columns would cost more than they do.
+        let within = along.iter().rev().nth(1).filter(|_| cols <= BLOCK_FEW_COLUMNS);
+        let (row_axis, within_line) = (within.or(lines.last()), within.is_some());
+        let rows = (BLOCK_TILE_ELEMENTS / cols).clamp(1, extent(row_axis));
+        let row = row_axis.copied().filter(|_| rows > 1);
         let tiling = TilePlan {
             col: along.last().copied(),
             level: 0,
@@ -72,6 +77,7 @@ impl BlockProgram {
             batch,
             lines,
             along,
+            within_line,
         }
     }
 
@@ -89,32 +95,49 @@ impl BlockProgram {
 impl BlockLaunch<'_> {
     /// Runs the program on a block: some lines, and some elements of each.
     pub fn run(&self, batch: usize, lines: Range<usize>, along: Range<usize>, block: StridedBlock) {
-        let BlockProgram { program, batch: batch_axes, lines: line_axes, along: along_axes } = self.program;
-        let body = self.launch.root();
-        let (rows, cols) = program.tile;
-        let rows = if program.row.is_some() { rows } else { 1 };
+        let BlockProgram { program, batch: batch_axes, lines: line_axes, within_line, .. } = self.program;
+        let (rows, _) = program.tile;
+        let rows = if program.row.is_some() && !within_line { rows } else { 1 };
         frame::with(&self.launch, |frame| {
             seek(program, frame, batch_axes, batch, 1);
             let mut line = lines.start;
             while line < lines.end {
                 let rows = seek(program, frame, line_axes, line, rows.min(lines.end - line));
-                let mut at = along.start;
-                while at < along.end {
-                    let cols = seek(program, frame, along_axes, at, cols.min(along.end - at));
-                    let element = (line - lines.start) * block.row_stride + (at - along.start);
-                    let start = block.start.wrapping_add(element * block.lane);
-                    frame.block = MatrixBlock { start, row_stride: block.row_stride };
-                    frame.jump(program, body, rows, cols);
-                    self.prefetch(frame, body, rows);
-                    self.launch.run_hoisted(frame, body, 0);
-                    self.launch.run_instrs(frame, &body.instrs);
-                    at += cols;
-                }
+                let start = block.start.wrapping_add((line - lines.start) * block.row_stride * block.lane);
+                self.run_lines(frame, rows, &along, StridedBlock { start, ..block });
                 line += rows;
             }
         });
         // non-temporal stores must be seen by whoever reads next.
         micro::nt_fence();
+    }
+
+    /// Runs the program on some elements of so many lines, of which the frame is at the first.
+    fn run_lines(&self, frame: &mut Frame, lines: usize, along: &Range<usize>, block: StridedBlock) {
+        let BlockProgram { program, along: axes, within_line, .. } = self.program;
+        let (body, (most, cols)) = (self.launch.root(), program.tile);
+        let mut at = along.start;
+        while at < along.end {
+            let left = along.end - at;
+            let cols = seek(program, frame, axes, at, cols.min(left));
+            let start = block.start.wrapping_add((at - along.start) * block.lane);
+            let (mut rows, mut row_stride) = (lines, block.row_stride);
+            if *within_line {
+                (rows, row_stride) = (1, cols);
+                if let [.., row, col] = axes[..]
+                    && cols == program.axes[col.index()].extent
+                {
+                    let following = program.axes[row.index()].extent - frame.position[row.index()];
+                    rows = (left / cols).min(following).min(most);
+                }
+            }
+            frame.block = MatrixBlock { start, row_stride };
+            frame.jump(program, body, rows, cols);
+            self.prefetch(frame, body, lines);
+            self.launch.run_hoisted(frame, body, 0);
+            self.launch.run_instrs(frame, &body.instrs);
+            at += if *within_line { rows * cols } else { cols };
+        }
     }
 
     /// Prefetches what the tile some lines on will read: a block's rows are
