@@ -15,6 +15,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use bf16_operand::{Bf16Operand, uses_bf16_pairs};
+use kiln_simd::micro::QUANTIZED_BLOCK;
 pub(super) use operand::OperandSource;
 use quantized_rows::QuantizedRows;
 pub(super) use result::{ResultSink, ResultTarget};
@@ -25,8 +26,8 @@ use crate::kernel::contraction::as_reduction;
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{
-    self, AbsoluteDifference, Bf16x2, GemmOperand, GemmOutput, GemmProblem, PackOrder, PackRequest,
-    SquaredDifference,
+    self, AbsoluteDifference, Bf16x2, GemmOperand, GemmOutput, GemmProblem, IntegerLoops, IntegerProblem,
+    PackOrder, PackRequest, SquaredDifference,
 };
 use crate::runtime::cpu::memory::MemoryView;
 use crate::runtime::cpu::thresholds::{
@@ -332,6 +333,9 @@ impl ContractionProgram {
     }
 
     fn run_products(&self, bindings: &Bindings<'_>) {
+        if let Some((rows, loops)) = self.integer_rows() {
+            return self.run_integers(bindings, rows, loops);
+        }
         match self.dtype {
             DType::F32 | DType::F16 | DType::BF16 => self.run::<f32>(bindings),
             DType::F64 => self.run::<f64>(bindings),
@@ -344,8 +348,7 @@ impl ContractionProgram {
 
     fn run<T: gemm::GemmElement>(&self, bindings: &Bindings<'_>) {
         let (fill_a, fill_b) = (self.a.filler::<T>(bindings), self.b.filler::<T>(bindings));
-        let [dots_a, dots_b] =
-            [&self.a, &self.b].map(|side| side.dots::<T>(bindings, self.k, self.precision));
+        let [dots_a, dots_b] = [&self.a, &self.b].map(|side| side.dots::<T>(bindings, self.k));
         let (batch_a, batch_b) = (self.a.offsets(), self.b.offsets());
         let a = self.a.operand(bindings, &batch_a, fill_a.as_deref()).with_dots(dots_a.as_deref());
         let b = self.b.operand(bindings, &batch_b, fill_b.as_deref()).with_dots(dots_b.as_deref());
@@ -368,6 +371,43 @@ impl ContractionProgram {
         k: usize,
         [a, b]: [GemmOperand<'_, T>; 2],
     ) {
+        self.with_output(bindings, |out| {
+            let problem = GemmProblem { batch: self.batch, m: self.m, n: self.n, k, a, b, out };
+            // SAFETY: the kernel's accesses lie inside its buffers, outputs do not
+            // overlap inputs of a contraction, and block programs write what they
+            // are asked for.
+            unsafe { gemm::run(&problem) }
+        });
+    }
+
+    /// The packed numbers that rows, rounded to 8 bits, are multiplied with in integers, if they are.
+    fn integer_rows(&self) -> Option<(&QuantizedRows, IntegerLoops)> {
+        let rounds = self.precision == Precision::Medium && self.terms == SummedTerms::Products;
+        let rows = self.b.quantized().filter(|_| rounds && (self.m == 1 || self.a.is_along_depth()))?;
+        let loops = rows.integer_loops()?;
+        (loops.panels.is_some() || self.m == 1).then_some((rows, loops))
+    }
+
+    /// Multiplies rows, rounded to 8 bits, with packed numbers.
+    fn run_integers(&self, bindings: &Bindings<'_>, rows: &QuantizedRows, loops: IntegerLoops) {
+        let (fill, offsets) = (self.a.filler::<f32>(bindings), self.a.offsets());
+        let a = self.a.operand(bindings, &offsets, fill.as_deref());
+        let ContractionProgram { batch, m, n, k, .. } = *self;
+        let memory = rows.on(bindings);
+        let lines = |batch, lines, to| memory.matrix(batch, lines, k / QUANTIZED_BLOCK, to);
+        self.with_output(bindings, |out| {
+            let problem = IntegerProblem { batch, m, n, k, loops, a, b: &lines, out };
+            // SAFETY: as above.
+            unsafe { problem.run() }
+        });
+    }
+
+    /// Passes where the result goes.
+    fn with_output<T: gemm::GemmElement>(
+        &self,
+        bindings: &Bindings<'_>,
+        run: impl FnOnce(GemmOutput<'_, T>),
+    ) {
         let drained = match &self.out {
             ResultTarget::Blocks(program) => Some(program.launch(bindings)),
             ResultTarget::Strided(_) => None,
@@ -383,7 +423,7 @@ impl ContractionProgram {
             ResultTarget::Strided(strides) => strides.batch(batch),
             ResultTarget::Blocks(_) => 0,
         };
-        let out = match &self.out {
+        run(match &self.out {
             ResultTarget::Strided(strides) => GemmOutput::Strided {
                 ptr: element(&bindings.outputs[0], strides.offset),
                 row_stride: strides.row as isize,
@@ -391,20 +431,13 @@ impl ContractionProgram {
                 batch: &batch_out,
             },
             ResultTarget::Blocks(_) => GemmOutput::Blocks(&drain),
-        };
-        let problem = GemmProblem { batch: self.batch, m: self.m, n: self.n, k, a, b, out };
-        // SAFETY: the kernel's accesses lie inside its buffers, outputs do not
-        // overlap inputs of a contraction, and block programs write what they
-        // are asked for.
-        unsafe { gemm::run(&problem) }
+        });
     }
 
     /// The program as text.
     pub fn source(&self) -> String {
         let ContractionProgram { name, dtype, terms, batch, m, n, k, .. } = self;
-        let vectors = (*m == 1 && self.b.rounds_vectors(self.precision))
-            || (*n == 1 && self.a.rounds_vectors(self.precision));
-        let rounded = if vectors { ", vector rounded to 8 bits" } else { "" };
+        let rounded = if self.integer_rows().is_some() { ", rows rounded to 8 bits" } else { "" };
         let mut text = format!("product {name}: {dtype}{terms}, {batch} x ({m} x {k} x {n}){rounded}\n");
         for (operand, side) in [("a", &self.a), ("b", &self.b)] {
             let _ = write!(text, "{operand}: {}", side.source());

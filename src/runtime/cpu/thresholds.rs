@@ -250,6 +250,20 @@ pub const SPLIT_K_MIN_MULTIPLY_ADDS: usize = 1 << 18;
 /// Multiply-adds that one thread does as fast as two.
 pub const SPLIT_K_SERIAL_MULTIPLY_ADDS: usize = 1 << 17;
 
+// Products of packed numbers in integers.
+
+/// Tasks of a thread. Chosen by: one that is slower leaves some to others. A token of SmolLM2-135M in `Q8_0`: 7.16
+/// ms with 4 (AMD EPYC).
+pub const INTEGER_TASKS_PER_THREAD: usize = 2;
+/// Rows rounded to 8 bits at a time.
+pub const INTEGER_ROUNDED_ROWS: usize = 8;
+/// Most rows of a task. Chosen by: its block of C stays in L2.
+pub const INTEGER_TASK_ROWS: usize = 256;
+/// Most columns of a task.
+pub const INTEGER_TASK_COLUMNS: usize = 256;
+/// Multiply-adds that one thread does as fast as two.
+pub const INTEGER_SERIAL_MULTIPLY_ADDS: usize = 1 << 16;
+
 // Attention.
 
 /// Queries of a task. Small in tests, whose attentions are small.

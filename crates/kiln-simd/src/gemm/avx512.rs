@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 
 use super::simd::{self, Axpy, Dot, RegisterTile, RowCopy, SimdVector};
 use super::{AbsoluteDifference, MicroKernel, SquaredDifference};
+use crate::micro::transposed_16x16;
 
 /// The register type of an element: how many there are, their mask, what intrinsics call them,
 /// and what adds a product to a sum.
@@ -225,45 +226,16 @@ pub(super) fn f64() -> Option<MicroKernel<f64>> {
     available!(F64x8, transpose_8x8)
 }
 
-/// Transposes 16 by 16 elements of 32 bits: pairs, then quads of 64 bits within each 128,
-/// then the 128-bit quarters across registers.
+/// Transposes 16 by 16 elements of 32 bits.
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn transpose_16x16<T>(from: *const T, row: isize, to: *mut T, to_row: isize) {
     const { assert!(size_of::<T>() == size_of::<f32>()) };
     let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
     // SAFETY: the caller vouches for both blocks.
     unsafe {
-        let mut x = [_mm512_setzero_ps(); 16];
-        for (i, x) in x.iter_mut().enumerate() {
-            *x = _mm512_loadu_ps(from.offset(i as isize * row));
-        }
-        let mut y = [_mm512_setzero_ps(); 16];
-        for i in 0..8 {
-            y[2 * i] = _mm512_unpacklo_ps(x[2 * i], x[2 * i + 1]);
-            y[2 * i + 1] = _mm512_unpackhi_ps(x[2 * i], x[2 * i + 1]);
-        }
-        for i in 0..4 {
-            let q = [y[4 * i], y[4 * i + 1], y[4 * i + 2], y[4 * i + 3]].map(|q| _mm512_castps_pd(q));
-            x[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(q[0], q[2]));
-            x[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(q[0], q[2]));
-            x[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(q[1], q[3]));
-            x[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(q[1], q[3]));
-        }
-        // x[4g + j] holds columns j, 4 + j, 8 + j, 12 + j of rows 4g..4g + 4.
-        for j in 0..4 {
-            let even = _mm512_shuffle_f32x4::<0x88>(x[j], x[4 + j]);
-            let odd = _mm512_shuffle_f32x4::<0xdd>(x[j], x[4 + j]);
-            let even_high = _mm512_shuffle_f32x4::<0x88>(x[8 + j], x[12 + j]);
-            let odd_high = _mm512_shuffle_f32x4::<0xdd>(x[8 + j], x[12 + j]);
-            let out = [
-                _mm512_shuffle_f32x4::<0x88>(even, even_high),
-                _mm512_shuffle_f32x4::<0x88>(odd, odd_high),
-                _mm512_shuffle_f32x4::<0xdd>(even, even_high),
-                _mm512_shuffle_f32x4::<0xdd>(odd, odd_high),
-            ];
-            for (quarter, out) in out.into_iter().enumerate() {
-                _mm512_storeu_ps(to.offset((4 * quarter + j) as isize * to_row), out);
-            }
+        let rows = std::array::from_fn(|i| _mm512_loadu_ps(from.offset(i as isize * row)));
+        for (i, column) in transposed_16x16(rows).into_iter().enumerate() {
+            _mm512_storeu_ps(to.offset(i as isize * to_row), column);
         }
     }
 }

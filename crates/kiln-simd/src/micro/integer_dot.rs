@@ -9,40 +9,64 @@ use crate::micro::dequantize::{CodeLayout, QUANTIZED_BLOCK, QuantizedMatrix, Qua
 use crate::micro::half16::widen_f16;
 use crate::micro::isa::{Isa, versioned};
 
-/// A vector in blocks, each of them codes of 8 bits times a scale.
-#[derive(Clone, Debug, Default)]
-pub struct RoundedVector {
-    /// From -127 to 127.
-    codes: Vec<i8>,
-    /// By block.
-    scales: Vec<f32>,
-    /// By block: the sum of what its codes stand for.
-    sums: Vec<f32>,
+/// What goes with a block of 32 codes of a rounded row.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct RoundedBlock {
+    /// What a code is multiplied by.
+    pub(super) scale: f32,
+    /// The sum of the codes.
+    pub(super) sum: i32,
+}
+
+/// Rows rounded to 8 bits, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundedRows {
+    /// Codes from -127 to 127.
+    pub codes: *mut i8,
+    /// One for each 32 codes.
+    pub blocks: *mut RoundedBlock,
 }
 
 versioned! {
-    /// A loop that rounds a block of elements to codes, and gives its scale and the codes' sum.
+    /// A loop that rounds a block of elements to codes.
     RoundLoop, round_loop, base_round_loop,
-    fn(elements: &[f32; QUANTIZED_BLOCK], codes: &mut [i8; QUANTIZED_BLOCK], scale: &mut [f32; 2])
+    fn(elements: &[f32; QUANTIZED_BLOCK], codes: &mut [i8; QUANTIZED_BLOCK], to: &mut RoundedBlock)
 }
 
-impl RoundedVector {
-    /// The nearest such vector to some whole blocks: an element is off by at most 1/254 of its block's
-    /// largest. A block with an infinite element or a NaN is NaN.
-    pub fn round(elements: &[f32]) -> RoundedVector {
-        let round = round_loop::<Round>();
-        let (blocks, _) = elements.as_chunks::<QUANTIZED_BLOCK>();
-        let mut rounded =
-            RoundedVector { codes: vec![0; QUANTIZED_BLOCK * blocks.len()], ..Default::default() };
-        let (codes, _) = rounded.codes.as_chunks_mut::<QUANTIZED_BLOCK>();
-        for (block, codes) in blocks.iter().zip(codes) {
-            let mut scale = [0f32; 2];
-            // SAFETY: the loop is the machine's.
-            unsafe { round(block, codes, &mut scale) };
-            rounded.scales.push(scale[0]);
-            rounded.sums.push(scale[0] * scale[1]);
+impl RoundedBlock {
+    /// The sum of what the codes stand for.
+    #[inline(always)]
+    fn meant_sum(self) -> f32 {
+        self.scale * self.sum as f32
+    }
+}
+
+impl RoundedRows {
+    /// The rows from one on, each of so many blocks.
+    #[must_use]
+    #[inline]
+    pub fn from(self, row: usize, blocks: usize) -> RoundedRows {
+        RoundedRows {
+            codes: self.codes.wrapping_add(row * blocks * QUANTIZED_BLOCK),
+            blocks: self.blocks.wrapping_add(row * blocks),
         }
-        rounded
+    }
+
+    /// Rounds whole blocks to the nearest codes: an element is off by at most 1/254 of its block's largest. A
+    /// block with an infinite element or a NaN is NaN.
+    ///
+    /// # Safety
+    /// Codes and blocks are writable for as many elements.
+    pub unsafe fn round(self, elements: &[f32]) {
+        let (round, (elements, _)) = (round_loop::<Round>(), elements.as_chunks::<QUANTIZED_BLOCK>());
+        for (number, block) in elements.iter().enumerate() {
+            // SAFETY: the caller's promise; the loop is the machine's.
+            unsafe {
+                let codes = &mut *self.codes.cast::<[i8; QUANTIZED_BLOCK]>().add(number);
+                round(block, codes, &mut *self.blocks.add(number));
+            }
+        }
     }
 }
 
@@ -52,7 +76,7 @@ impl RoundLoop for Round {
     unsafe fn run<I: Isa>(
         elements: &[f32; QUANTIZED_BLOCK],
         codes: &mut [i8; QUANTIZED_BLOCK],
-        scale: &mut [f32; 2],
+        to: &mut RoundedBlock,
     ) {
         // Magnitudes are in the order of their bits, those that are no numbers last; maxima of floats would
         // wait for each other.
@@ -70,21 +94,21 @@ impl RoundLoop for Round {
             *code = near as i8;
             sum += near;
         }
-        *scale = [most / 127.0, sum as f32];
+        *to = RoundedBlock { scale: most / 127.0, sum };
     }
 }
 
 versioned! {
     /// Sums over the blocks of rows.
-    IntegerLoop, integer_loop, base_integer_loop, fn(matrix: &QuantizedMatrix, vector: &RoundedVector)
+    IntegerLoop, integer_loop, base_integer_loop, fn(matrix: &QuantizedMatrix, vector: RoundedRows)
 }
 
 /// A loop that writes the dot products of rows with a vector to each row's `to`.
 ///
 /// # Safety
-/// Codes, scales and offsets are readable for all blocks, of which the vector has as many, and a float a row
-/// is writable.
-pub type IntegerDotFn = unsafe fn(matrix: &QuantizedMatrix, vector: &RoundedVector);
+/// Codes, scales and offsets are readable for all blocks, of which the vector, the first of some rounded rows,
+/// has as many, and a float a row is writable.
+pub type IntegerDotFn = unsafe fn(matrix: &QuantizedMatrix, vector: RoundedRows);
 
 /// The loop for a layout and a code of zero; `None` where codes do not fit in a signed byte.
 pub fn integer_dot(layout: CodeLayout, zero: f32) -> Option<IntegerDotFn> {
@@ -114,7 +138,7 @@ const LANES: usize = 8;
 #[inline(always)]
 unsafe fn factors(
     row: &QuantizedRow,
-    vector: &RoundedVector,
+    vector: RoundedRows,
     (first, some): (usize, usize),
     shift: f32,
     added: &mut [f32; SOME],
@@ -123,20 +147,16 @@ unsafe fn factors(
     for i in 0..some {
         let at = first + i;
         // SAFETY: the caller's promise.
-        let (scale, by, sum) = unsafe {
-            (
-                widen_f16(row.scales.add(at).read()),
-                *vector.scales.get_unchecked(at),
-                *vector.sums.get_unchecked(at),
-            )
-        };
-        scales[i] = scale * by;
-        added[i] -= shift * scale * sum;
+        let (scale, of_vector) =
+            unsafe { (widen_f16(row.scales.add(at).read()), vector.blocks.add(at).read()) };
+        scales[i] = scale * of_vector.scale;
+        added[i] -= shift * scale * of_vector.meant_sum();
     }
     if row.offsets.is_some() {
         for (i, added) in added[..some].iter_mut().enumerate() {
             // SAFETY: the caller's promise.
-            unsafe { *added += offset(row.offsets, first + i) * vector.sums.get_unchecked(first + i) };
+            *added +=
+                unsafe { offset(row.offsets, first + i) * vector.blocks.add(first + i).read().meant_sum() };
         }
     }
     scales
@@ -178,7 +198,7 @@ trait Codes {
 /// # Safety
 /// As [`IntegerDotFn`].
 #[inline(always)]
-unsafe fn dots<I: Isa, C: Codes>(matrix: &QuantizedMatrix, vector: &RoundedVector, shift: f32) {
+unsafe fn dots<I: Isa, C: Codes>(matrix: &QuantizedMatrix, vector: RoundedRows, shift: f32) {
     for number in 0..matrix.count {
         // SAFETY: the caller's promise.
         unsafe { dot::<I, C>(&matrix.row(number), vector, shift) };
@@ -190,14 +210,14 @@ unsafe fn dots<I: Isa, C: Codes>(matrix: &QuantizedMatrix, vector: &RoundedVecto
 /// # Safety
 /// As [`IntegerDotFn`].
 #[inline(always)]
-unsafe fn dot<I: Isa, C: Codes>(row: &QuantizedRow, vector: &RoundedVector, shift: f32) {
+unsafe fn dot<I: Isa, C: Codes>(row: &QuantizedRow, vector: RoundedRows, shift: f32) {
     let (mut total, mut added) = ([0f32; LANES], [0f32; SOME]);
     for first in (0..row.blocks).step_by(SOME) {
         let some = SOME.min(row.blocks - first);
         // SAFETY: the caller's promise.
         let scales = unsafe { factors(row, vector, (first, some), shift, &mut added) };
         let codes = row.codes.wrapping_add(first * C::LAYOUT.block_bytes());
-        let by = vector.codes.as_ptr().wrapping_add(first * QUANTIZED_BLOCK);
+        let by = vector.codes.cast_const().wrapping_add(first * QUANTIZED_BLOCK);
         let at = |i: usize| {
             (codes.wrapping_add(i * C::LAYOUT.block_bytes()), by.wrapping_add(i * QUANTIZED_BLOCK))
         };
@@ -223,7 +243,7 @@ unsafe fn dot<I: Isa, C: Codes>(row: &QuantizedRow, vector: &RoundedVector, shif
 struct Bytes;
 impl IntegerLoop for Bytes {
     #[inline(always)]
-    unsafe fn run<I: Isa>(matrix: &QuantizedMatrix, vector: &RoundedVector) {
+    unsafe fn run<I: Isa>(matrix: &QuantizedMatrix, vector: RoundedRows) {
         // SAFETY: the caller's promise.
         unsafe { dots::<I, Bytes>(matrix, vector, 0.0) }
     }
@@ -245,7 +265,7 @@ impl Codes for Bytes {
 struct Nibbles;
 impl IntegerLoop for Nibbles {
     #[inline(always)]
-    unsafe fn run<I: Isa>(matrix: &QuantizedMatrix, vector: &RoundedVector) {
+    unsafe fn run<I: Isa>(matrix: &QuantizedMatrix, vector: RoundedRows) {
         // SAFETY: the caller's promise.
         unsafe { dots::<I, Nibbles>(matrix, vector, matrix.first.zero) }
     }

@@ -26,6 +26,13 @@ pub fn level() -> Level {
     *LEVEL.get_or_init(detect)
 }
 
+/// Whether the machine multiplies and sums bytes by AVX-512's VNNI; found once.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn has_vnni() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    level() == Level::Avx512 && *HAS.get_or_init(|| is_x86_feature_detected!("avx512vnni"))
+}
+
 #[cfg(target_arch = "x86_64")]
 fn detect() -> Level {
     let avx2 = is_x86_feature_detected!("avx2")

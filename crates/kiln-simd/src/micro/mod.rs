@@ -25,6 +25,7 @@ mod fused;
 mod gather;
 mod half16;
 mod integer_dot;
+mod integer_panels;
 mod isa;
 mod lane;
 mod math;
@@ -59,7 +60,8 @@ pub use dequantize::{CodeLayout, QUANTIZED_BLOCK, QuantizedMatrix, QuantizedRow,
 pub use fused::{Fused, fused};
 pub use gather::{GatherFn, load_gather};
 pub use half16::interleave_bf16;
-pub use integer_dot::{IntegerDotFn, RoundedVector, integer_dot};
+pub use integer_dot::{IntegerDotFn, RoundedBlock, RoundedRows, integer_dot};
+pub use integer_panels::{IntegerPanels, PANEL_COLUMNS, PanelBlock, PanelProduct, integer_panels};
 pub use isa::{Level, level};
 pub use lane::LaneType;
 pub use memory::{ExpandFn, StridedFn};
@@ -74,6 +76,8 @@ pub use scan::{ScanFn, Scanner, scan};
 pub use scatter::{ScatterFn, scatter};
 pub use short_rows::{ROW_BLOCK, ShortRowsFn};
 pub use sum_of_products::sum_of_products;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use transpose::x86::transposed_16x16;
 pub use transpose::{TransposeFn, load_tile_transposed};
 pub use weighted_sum::{WeightedSumFn, weighted_sum};
 

@@ -88,7 +88,7 @@ unsafe fn block<T: MemoryElement>(
 }
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+pub(super) mod x86 {
     use super::{MemoryElement, bf16, blocks, f16};
     use std::arch::x86_64::*;
 
@@ -210,6 +210,16 @@ mod x86 {
             // SAFETY: column `c` of the caller's block.
             *v = unsafe { T::load16(src.offset(c as isize * stride)) };
         }
+        for (r, &t) in transposed_16x16(v).iter().enumerate() {
+            // SAFETY: row `r` of the caller's block.
+            unsafe { _mm512_storeu_ps(dst.add(r * cols), t) };
+        }
+    }
+
+    /// The columns of 16 rows.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn transposed_16x16(mut v: [__m512; 16]) -> [__m512; 16] {
         let mut t = v;
         for i in (0..16).step_by(2) {
             t[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
@@ -233,9 +243,6 @@ mod x86 {
             t[j + 8] = _mm512_shuffle_f32x4::<0x88>(high01, high23);
             t[j + 12] = _mm512_shuffle_f32x4::<0xdd>(high01, high23);
         }
-        for (r, &t) in t.iter().enumerate() {
-            // SAFETY: row `r` of the caller's block.
-            unsafe { _mm512_storeu_ps(dst.add(r * cols), t) };
-        }
+        t
     }
 }

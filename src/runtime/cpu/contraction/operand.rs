@@ -1,6 +1,5 @@
 //! Where the operands of a product come from, and what gives a product its elements.
 
-use crate::base::Precision;
 use crate::runtime::Bindings;
 use crate::runtime::cpu::contraction::quantized_rows::QuantizedRows;
 use crate::runtime::cpu::contraction::{BlockWriter, Strides, element};
@@ -48,8 +47,16 @@ impl OperandSource {
         }))
     }
 
-    /// The quantized rows that may be multiplied with a vector without being written, if that is what it is.
-    fn quantized(&self) -> Option<&QuantizedRows> {
+    /// Whether a row's elements follow each other, in memory or as they are written.
+    pub fn is_along_depth(&self) -> bool {
+        match self {
+            OperandSource::Strided { strides, .. } => strides.contiguous(),
+            OperandSource::Packed { order, .. } => *order == PackOrder::KContiguous,
+        }
+    }
+
+    /// The quantized rows that may be multiplied without being written, if that is what it is.
+    pub fn quantized(&self) -> Option<&QuantizedRows> {
         match self {
             OperandSource::Packed { writer: BlockWriter::Quantized(rows), order: PackOrder::KContiguous } => {
                 Some(rows)
@@ -58,31 +65,20 @@ impl OperandSource {
         }
     }
 
-    /// Whether a vector is rounded to 8 bits to be multiplied with its rows, at this precision.
-    pub fn rounds_vectors(&self, precision: Precision) -> bool {
-        precision == Precision::Medium && self.quantized().is_some_and(|rows| rows.integer_dot().is_some())
-    }
-
     /// What multiplies rows of depth `k` with a vector without writing them, if anything does.
     pub fn dots<'a, T: gemm::GemmElement>(
         &'a self,
         bindings: &Bindings<'a>,
         k: usize,
-        precision: Precision,
     ) -> Option<Box<dyn Fn(DotRequest<T>) + Sync + 'a>> {
-        let (rows, rounds) = (self.quantized()?, self.rounds_vectors(precision));
-        let memory = rows.on(bindings);
+        let rows = self.quantized()?;
         rows.dot()?;
+        let memory = rows.on(bindings);
         Some(Box::new(move |request: DotRequest<T>| {
             // The values are of f32, so the product is.
             let DotRequest { batch, rows, vector, to } = request;
             // SAFETY: the kernel's accesses lie inside its buffers, and the results are the caller's.
-            unsafe {
-                match rounds {
-                    true => memory.integer_dots(batch, rows, vector.cast(), k, to.cast()),
-                    false => memory.dots(batch, rows, vector.cast(), k, to.cast()),
-                }
-            }
+            unsafe { memory.dots(batch, rows, vector.cast(), k, to.cast()) }
         }))
     }
 

@@ -8,8 +8,7 @@ use std::ptr::NonNull;
 
 use half::f16;
 use kiln_simd::micro::{
-    self, BlockedVector, CodeLayout, IntegerDotFn, QUANTIZED_BLOCK, QuantizedDotFn, QuantizedMatrix,
-    QuantizedRow, RoundedVector,
+    self, BlockedVector, CodeLayout, QUANTIZED_BLOCK, QuantizedDotFn, QuantizedMatrix, QuantizedRow,
 };
 
 use super::{Strides, element};
@@ -17,6 +16,7 @@ use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
+use crate::runtime::cpu::gemm::IntegerLoops;
 use crate::runtime::cpu::tile::product::StridedBlock;
 
 /// A matrix of quantized numbers, whose lines are rows of blocks.
@@ -83,9 +83,12 @@ impl QuantizedRows {
         micro::quantized_dot(self.layout, self.zero)
     }
 
-    /// The same for a vector rounded to 8 bits.
-    pub fn integer_dot(&self) -> Option<IntegerDotFn> {
-        micro::integer_dot(self.layout, self.zero)
+    /// The loops that multiply rows rounded to 8 bits, if there are any.
+    pub fn integer_loops(&self) -> Option<IntegerLoops> {
+        Some(IntegerLoops {
+            dot: micro::integer_dot(self.layout, self.zero)?,
+            panels: micro::integer_panels(self.layout, self.zero),
+        })
     }
 
     /// The matrix in memory.
@@ -254,27 +257,8 @@ impl QuantizedMemory<'_> {
         }
     }
 
-    /// The same with the vector rounded to 8 bits, block by block.
-    ///
-    /// # Safety
-    /// As [`QuantizedMemory::dots`].
-    pub unsafe fn integer_dots(
-        &self,
-        batch: usize,
-        lines: Range<usize>,
-        vector: *const f32,
-        k: usize,
-        to: *mut f32,
-    ) {
-        let Some(dot) = self.rows.integer_dot() else { unreachable!("asked for a loop that is not there") };
-        // SAFETY: the caller's promise.
-        let vector = RoundedVector::round(unsafe { std::slice::from_raw_parts(vector, k) });
-        // SAFETY: the caller's promise.
-        unsafe { dot(&self.matrix(batch, lines, k / QUANTIZED_BLOCK, to), &vector) };
-    }
-
     /// Some lines of so many blocks each, whose results go one after the other.
-    fn matrix(&self, batch: usize, lines: Range<usize>, blocks: usize, to: *mut f32) -> QuantizedMatrix {
+    pub fn matrix(&self, batch: usize, lines: Range<usize>, blocks: usize, to: *mut f32) -> QuantizedMatrix {
         let QuantizedRows { codes, scales, .. } = self.rows;
         QuantizedMatrix {
             first: QuantizedRow { blocks, to, ..self.row(batch, lines.start, 0) },

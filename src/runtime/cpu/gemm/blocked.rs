@@ -263,10 +263,10 @@ unsafe fn pack_shared<T: GemmElement>(
 
 /// A block of C being accumulated.
 #[derive(Clone, Copy)]
-struct OutputSum<T> {
-    ptr: *mut T,
+pub(super) struct OutputSum<T> {
+    pub ptr: *mut T,
     /// Elements from a row to the next.
-    ld: isize,
+    pub ld: isize,
 }
 
 /// Computes a block of C, over all of k.
@@ -294,8 +294,10 @@ unsafe fn task<T: GemmElement>(job: &GemmJob<T>, area: &TaskArea, shared: Option
                 multiply_rows(job, area, k, a_scratch, b, sum);
             }
         }
-        // SAFETY: the block is complete.
-        unsafe { store_block(job, area, sum) };
+        if !job.direct {
+            // SAFETY: the block is complete.
+            unsafe { store_block(&job.problem.out, job.kernel, area, sum) };
+        }
     });
 }
 
@@ -399,22 +401,29 @@ unsafe fn multiply<T: GemmElement>(
     }
 }
 
-/// Stores a finished block, unless it was accumulated in place.
-unsafe fn store_block<T: GemmElement>(job: &GemmJob<T>, area: &TaskArea, sum: OutputSum<T>) {
+/// Stores a finished block.
+///
+/// # Safety
+/// The sum and the output hold every element of the area.
+pub(super) unsafe fn store_block<T: GemmElement>(
+    out: &GemmOutput<T>,
+    kernel: &MicroKernel<T>,
+    area: &TaskArea,
+    sum: OutputSum<T>,
+) {
     let TaskArea { batch: index, ref rows, ref cols } = *area;
-    match job.problem.out {
+    match *out {
         GemmOutput::Blocks(function) => {
             let (rows, cols) = (rows.clone(), cols.clone());
             function(OutputBlock { batch: index, rows, cols, ptr: sum.ptr, ld: sum.ld as usize });
         }
-        GemmOutput::Strided { ptr, row_stride, col_stride, batch } if !job.direct => {
+        GemmOutput::Strided { ptr, row_stride, col_stride, batch } => {
             let offset = rows.start as isize * row_stride + cols.start as isize * col_stride;
             let to = ptr.wrapping_offset(batch(index) + offset);
             let (strides, extents) = ([row_stride, col_stride], [rows.len(), cols.len()]);
             // SAFETY: both blocks hold every element.
-            unsafe { pack::scatter(job.kernel, sum.ptr, sum.ld, to, strides, extents) };
+            unsafe { pack::scatter(kernel, sum.ptr, sum.ld, to, strides, extents) };
         }
-        GemmOutput::Strided { .. } => {}
     }
 }
 

@@ -140,7 +140,7 @@ unsafe fn task<T: GemmElement>(
         let block = result.wrapping_add(sizes[1]);
         // SAFETY: the caller's promise; the room holds all three.
         unsafe {
-            let (vectors, apart) = contiguous(&operands.vectors, batch, [count, k], room);
+            let (vectors, apart) = operands.vectors.rows(batch, 0..count, k, room);
             let product = Gemv { kernel, vectors, apart, count, k };
             match operands.matrix {
                 GemmOperand::Strided { ptr, row_stride, k_stride, batch: offset } => {
@@ -227,35 +227,6 @@ impl<T: GemmElement> Gemv<'_, T> {
                     unsafe { self.axpys(to, ld as isize, some, ld, result) };
                 }
             }
-        }
-    }
-}
-
-/// Some vectors, in place or gathered into `room`, and how many elements they are apart.
-unsafe fn contiguous<T: GemmElement>(
-    operand: &GemmOperand<T>,
-    index: usize,
-    [count, k]: [usize; 2],
-    room: *mut T,
-) -> (*const T, isize) {
-    match *operand {
-        GemmOperand::Packed { fill, order, .. } => {
-            // Rows along k, or `k` rows of one element.
-            let ld = if order == PackOrder::RowContiguous { 1 } else { k };
-            fill(PackRequest { batch: index, rows: 0..count, k: 0..k, to: room, ld });
-            (room, k as isize)
-        }
-        GemmOperand::Strided { ptr, k_stride, row_stride, batch } => {
-            let from = ptr.wrapping_offset(batch(index));
-            if k_stride == 1 {
-                return (from, row_stride);
-            }
-            // Several vectors are contiguous.
-            for i in 0..k {
-                // SAFETY: the caller vouches for the operand, and for room.
-                unsafe { *room.add(i) = *from.offset(i as isize * k_stride) };
-            }
-            (room, 0)
         }
     }
 }

@@ -14,6 +14,7 @@
 mod blocked;
 mod gemv;
 mod grid;
+mod integer;
 mod pack;
 pub mod scratch;
 mod split_k;
@@ -24,6 +25,7 @@ mod tile_prefetch;
 use std::ops::Range;
 
 pub use grid::even_split;
+pub use integer::{IntegerLoops, IntegerProblem};
 use kiln_simd::gemm::MicroKernel;
 pub use kiln_simd::gemm::{AbsoluteDifference, Bf16x2, GemmElement, SquaredDifference, has_matrix_unit};
 
@@ -258,6 +260,39 @@ impl<'a, T> GemmOperand<'a, T> {
         match self {
             GemmOperand::Packed { order, fill, .. } => GemmOperand::Packed { order, fill, dots },
             GemmOperand::Strided { .. } => self,
+        }
+    }
+
+    /// Some rows, contiguous along k, in place or written to `room`, and how many elements they are apart. Of
+    /// several rows, a function writes those alone that it writes along k.
+    ///
+    /// # Safety
+    /// As [`run`]; the room holds the rows.
+    unsafe fn rows(&self, index: usize, rows: Range<usize>, k: usize, room: *mut T) -> (*const T, isize)
+    where
+        T: Copy,
+    {
+        match *self {
+            GemmOperand::Packed { fill, order, .. } => {
+                // Rows along k, or `k` rows of one element.
+                let ld = if order == PackOrder::RowContiguous { 1 } else { k };
+                fill(PackRequest { batch: index, rows, k: 0..k, to: room, ld });
+                (room, k as isize)
+            }
+            GemmOperand::Strided { ptr, k_stride, row_stride, batch } => {
+                let from = ptr.wrapping_offset(batch(index) + rows.start as isize * row_stride);
+                if k_stride == 1 {
+                    return (from, row_stride);
+                }
+                for (row, i) in (0..rows.len()).flat_map(|row| (0..k).map(move |i| (row, i))) {
+                    // SAFETY: the caller vouches for the operand, and for room.
+                    unsafe {
+                        let element = *from.offset(row as isize * row_stride + i as isize * k_stride);
+                        *room.add(row * k + i) = element;
+                    }
+                }
+                (room, k as isize)
+            }
         }
     }
 

@@ -7,25 +7,25 @@
 
 use std::arch::x86_64::{__m512, __m512i};
 use std::arch::x86_64::{
-    _MM_HINT_T0, _mm_prefetch, _mm256_maskz_loadu_epi8, _mm256_maskz_loadu_epi16, _mm512_add_epi32,
-    _mm512_and_si512, _mm512_castsi256_si512, _mm512_cvtepi32_ps, _mm512_cvtph_ps, _mm512_dpbusd_epi32,
-    _mm512_fmadd_ps, _mm512_loadu_si512, _mm512_maskz_loadu_epi8, _mm512_maskz_loadu_ps, _mm512_mul_ps,
-    _mm512_permutexvar_ps, _mm512_reduce_add_ps, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_setzero_ps,
-    _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_srlv_epi16, _mm512_sub_epi32,
+    _mm256_maskz_loadu_epi8, _mm256_maskz_loadu_epi16, _mm512_add_epi32, _mm512_and_si512,
+    _mm512_castsi256_si512, _mm512_castsi512_ps, _mm512_cvtepi32_ps, _mm512_cvtph_ps, _mm512_dpbusd_epi32,
+    _mm512_fmadd_ps, _mm512_loadu_si512, _mm512_maskz_loadu_epi8, _mm512_maskz_loadu_epi32, _mm512_mul_ps,
+    _mm512_permutex2var_epi32, _mm512_permutexvar_ps, _mm512_reduce_add_ps, _mm512_set1_epi8,
+    _mm512_set1_epi32, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_srlv_epi16,
+    _mm512_sub_epi32,
 };
-use std::sync::LazyLock;
 
 use half::f16;
 
-use super::{IntegerDotFn, QuantizedMatrix, QuantizedRow, RoundedVector, SOME};
+use super::{IntegerDotFn, QuantizedMatrix, QuantizedRow, RoundedRows, SOME};
 use crate::micro::dequantize::{CodeLayout, QUANTIZED_BLOCK};
-use crate::micro::isa::{Level, level};
-use crate::thresholds::PACKED_PREFETCH_BYTES;
+use crate::micro::isa::has_vnni;
+use crate::micro::memory::prefetch_l1;
+use crate::thresholds::INTEGER_PREFETCH_BYTES;
 
 /// The loop for a layout, where the machine has the instruction.
 pub(super) fn dot(layout: CodeLayout) -> Option<IntegerDotFn> {
-    static HAS: LazyLock<bool> = LazyLock::new(|| is_x86_feature_detected!("avx512vnni"));
-    (level() == Level::Avx512 && *HAS).then_some(match layout {
+    has_vnni().then_some(match layout {
         CodeLayout::Bytes => bytes,
         CodeLayout::Nibbles => nibbles,
     })
@@ -33,6 +33,8 @@ pub(super) fn dot(layout: CodeLayout) -> Option<IntegerDotFn> {
 
 /// Rows at a time.
 const ROWS: usize = 4;
+/// Codes take about so many times as many bytes as scales.
+const SCALE_SHARE: usize = 8;
 /// Blocks of an instruction.
 const PAIR: usize = 2;
 /// By lane of a sum, the block of a pair.
@@ -42,7 +44,7 @@ const SHIFTS: [u16; 32] =
     [0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4];
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma,avx2")]
-unsafe fn bytes(matrix: &QuantizedMatrix, vector: &RoundedVector) {
+unsafe fn bytes(matrix: &QuantizedMatrix, vector: RoundedRows) {
     let unpacked = |codes: *const u8, is_pair: bool| {
         let mask = if is_pair { u64::MAX } else { u64::from(u32::MAX) };
         // SAFETY: the codes are readable.
@@ -53,7 +55,7 @@ unsafe fn bytes(matrix: &QuantizedMatrix, vector: &RoundedVector) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma,avx2")]
-unsafe fn nibbles(matrix: &QuantizedMatrix, vector: &RoundedVector) {
+unsafe fn nibbles(matrix: &QuantizedMatrix, vector: RoundedRows) {
     // SAFETY: a constant of 64 bytes.
     let shifts = unsafe { _mm512_loadu_si512(SHIFTS.as_ptr().cast()) };
     let unpacked = |codes: *const u8, is_pair: bool| {
@@ -75,7 +77,7 @@ unsafe fn nibbles(matrix: &QuantizedMatrix, vector: &RoundedVector) {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma,avx2")]
 unsafe fn all(
     matrix: &QuantizedMatrix,
-    vector: &RoundedVector,
+    vector: RoundedRows,
     layout: CodeLayout,
     unpacked: impl Fn(*const u8, bool) -> __m512i,
 ) {
@@ -101,7 +103,7 @@ unsafe fn all(
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma,avx2")]
 unsafe fn some<const N: usize>(
     rows: &[QuantizedRow; N],
-    vector: &RoundedVector,
+    vector: RoundedRows,
     layout: CodeLayout,
     unpacked: &impl Fn(*const u8, bool) -> __m512i,
 ) {
@@ -110,16 +112,22 @@ unsafe fn some<const N: usize>(
     let zero = _mm512_set1_epi8(rows[0].zero as u8 as i8);
     // SAFETY: the caller's promise; masked loads read what is there.
     unsafe {
+        // Rows mostly follow each other. Prefetched one by one, each would bring lines twice, and the first ones late.
+        let scales = rows[0].scales.cast::<u8>().wrapping_add(INTEGER_PREFETCH_BYTES / SCALE_SHARE);
+        prefetch_l1(scales, N * blocks * size_of::<f16>());
         for start in (0..blocks).step_by(SOME) {
             let end = blocks.min(start + SOME);
             let there = ((1u32 << (end - start)) - 1) as u16;
-            let of_vector = |numbers: &[f32]| _mm512_maskz_loadu_ps(there, numbers.as_ptr().add(start));
             let of_row = |numbers: *const f16| {
                 _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(there, numbers.add(start).cast()))
             };
-            let by = of_vector(&vector.scales);
-            let scales: [__m512; N] = std::array::from_fn(|row| _mm512_mul_ps(of_row(rows[row].scales), by));
-            let sums = of_vector(&vector.sums);
+            let [by, codes_sums] = of_blocks(vector, start, end - start);
+            // Intrinsics are not inlined into what calls closures, as `from_fn` does.
+            let mut scales = [_mm512_setzero_ps(); N];
+            for (scales, row) in scales.iter_mut().zip(rows) {
+                *scales = _mm512_mul_ps(of_row(row.scales), by);
+            }
+            let sums = _mm512_mul_ps(by, codes_sums);
             for (total, row) in total.iter_mut().zip(rows) {
                 if let Some(offsets) = row.offsets {
                     *total = _mm512_fmadd_ps(of_row(offsets.as_ptr()), sums, *total);
@@ -129,11 +137,12 @@ unsafe fn some<const N: usize>(
             for pair in (start..end).step_by(PAIR) {
                 let is_pair = pair + 1 < blocks;
                 let mask = if is_pair { u64::MAX } else { u64::from(u32::MAX) };
-                let by = _mm512_maskz_loadu_epi8(mask, vector.codes.as_ptr().add(pair * QUANTIZED_BLOCK));
+                let by = _mm512_maskz_loadu_epi8(mask, vector.codes.add(pair * QUANTIZED_BLOCK));
+                let some = N * PAIR * layout.block_bytes();
+                prefetch_l1(rows[0].codes.wrapping_add(INTEGER_PREFETCH_BYTES + pair / PAIR * some), some);
                 let of_zero = _mm512_dpbusd_epi32(_mm512_setzero_si512(), zero, by);
                 for ((total, row), &scales) in total.iter_mut().zip(rows).zip(&scales) {
                     let codes = row.codes.add(pair * layout.block_bytes());
-                    _mm_prefetch::<_MM_HINT_T0>(codes.wrapping_add(PACKED_PREFETCH_BYTES).cast());
                     let products = _mm512_dpbusd_epi32(_mm512_setzero_si512(), unpacked(codes, is_pair), by);
                     let products = _mm512_cvtepi32_ps(_mm512_sub_epi32(products, of_zero));
                     *total = _mm512_fmadd_ps(products, _mm512_permutexvar_ps(block, scales), *total);
@@ -144,5 +153,26 @@ unsafe fn some<const N: usize>(
         for (total, row) in total.into_iter().zip(rows) {
             row.to.write(_mm512_reduce_add_ps(total));
         }
+    }
+}
+
+/// Scales and sums of codes of some blocks of a vector.
+///
+/// # Safety
+/// So many blocks are readable; the machine has AVX-512.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c,fma,avx2")]
+unsafe fn of_blocks(vector: RoundedRows, first: usize, some: usize) -> [__m512; 2] {
+    const EVEN: [i32; 16] = [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30];
+    let (mask, from) = ((1u64 << (2 * some)) - 1, vector.blocks.wrapping_add(first).cast::<i32>());
+    // SAFETY: the caller's promise; masked loads read what is there.
+    unsafe {
+        let lower = _mm512_maskz_loadu_epi32(mask as u16, from);
+        let upper = _mm512_maskz_loadu_epi32((mask >> 16) as u16, from.wrapping_add(16));
+        let even = _mm512_loadu_si512(EVEN.as_ptr().cast());
+        let odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+        let scales = _mm512_permutex2var_epi32(lower, even, upper);
+        let sums = _mm512_permutex2var_epi32(lower, odd, upper);
+        [_mm512_castsi512_ps(scales), _mm512_cvtepi32_ps(sums)]
     }
 }

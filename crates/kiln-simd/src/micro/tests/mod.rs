@@ -3,6 +3,7 @@
 
 mod alu;
 mod dequantize;
+mod integer_panels;
 mod math;
 mod math64;
 mod memory;

@@ -6,21 +6,21 @@ use half::f16;
 
 use crate::micro::isa::forced::each_level;
 use crate::micro::{
-    BlockedVector, CodeLayout, QUANTIZED_BLOCK, QuantizedMatrix, QuantizedRow, RoundedVector, dequantize,
-    integer_dot, quantized_dot,
+    BlockedVector, CodeLayout, QUANTIZED_BLOCK, QuantizedMatrix, QuantizedRow, RoundedBlock, RoundedRows,
+    dequantize, integer_dot, quantized_dot,
 };
 
 /// A packed row with its room, and a vector.
-struct Case {
-    codes: Vec<u8>,
-    scales: Vec<f16>,
+pub struct Case {
+    pub codes: Vec<u8>,
+    pub scales: Vec<f16>,
     offsets: Option<Vec<f16>>,
     elements: Vec<f32>,
     sums: Vec<f32>,
 }
 
 impl Case {
-    fn new(layout: CodeLayout, blocks: usize, has_offsets: bool) -> Case {
+    pub fn new(layout: CodeLayout, blocks: usize, has_offsets: bool) -> Case {
         let floats = |first: f32| (0..blocks).map(|i| f16::from_f32(first * (i as f32 - 1.3))).collect();
         let elements: Vec<f32> = (0..blocks * QUANTIZED_BLOCK).map(|i| (0.37 * i as f32).sin()).collect();
         Case {
@@ -44,7 +44,7 @@ impl Case {
     }
 
     /// The row cut into as many as there are results.
-    fn matrix(&self, zero: f32, to: &mut [f32]) -> QuantizedMatrix {
+    pub fn matrix(&self, zero: f32, to: &mut [f32]) -> QuantizedMatrix {
         let count = to.len();
         let blocks = self.scales.len() / count;
         let step = blocks as isize;
@@ -62,7 +62,28 @@ impl Case {
     }
 }
 
-const LAYOUTS: [(CodeLayout, f32); 3] =
+/// Rows rounded to 8 bits.
+pub struct Rounded {
+    codes: Vec<i8>,
+    blocks: Vec<RoundedBlock>,
+}
+
+impl Rounded {
+    pub fn of(elements: &[f32]) -> Rounded {
+        let blocks = elements.len() / QUANTIZED_BLOCK;
+        let mut rounded =
+            Rounded { codes: vec![0; elements.len()], blocks: vec![RoundedBlock::default(); blocks] };
+        // SAFETY: there is as much room.
+        unsafe { rounded.all().round(elements) };
+        rounded
+    }
+
+    pub fn all(&mut self) -> RoundedRows {
+        RoundedRows { codes: self.codes.as_mut_ptr(), blocks: self.blocks.as_mut_ptr() }
+    }
+}
+
+pub const LAYOUTS: [(CodeLayout, f32); 3] =
     [(CodeLayout::Bytes, 128.0), (CodeLayout::Nibbles, 8.0), (CodeLayout::Nibbles, 0.0)];
 
 #[test]
@@ -109,7 +130,7 @@ fn integer_products_are_those_of_the_vector_rounded_to_eight_bits() {
             each_level(|level| {
                 let (dot, mut found) = (integer_dot(layout, zero).unwrap(), [f32::NAN; ROWS]);
                 // SAFETY: as above.
-                unsafe { dot(&case.matrix(zero, &mut found), &RoundedVector::round(vector)) };
+                unsafe { dot(&case.matrix(zero, &mut found), Rounded::of(vector).all()) };
                 for (row, (numbers, found)) in numbers.chunks(vector.len()).zip(found).enumerate() {
                     let terms = || numbers.iter().zip(&rounded).map(|(&a, b)| f64::from(a) * b);
                     let (expected, size) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
@@ -136,7 +157,7 @@ fn extreme_codes_do_not_overflow_and_what_is_no_number_stays_none() {
         let product = |elements: &[f32]| {
             let (dot, mut found) = (integer_dot(layout, zero).unwrap(), [0f32]);
             // SAFETY: there are as many blocks.
-            unsafe { dot(&case.matrix(zero, &mut found), &RoundedVector::round(elements)) };
+            unsafe { dot(&case.matrix(zero, &mut found), Rounded::of(elements).all()) };
             found[0]
         };
         each_level(|level| {
@@ -168,14 +189,40 @@ fn rate() {
         }
         let seconds = start.elapsed().as_secs_f64();
         let floats = rounds as f64 * 1536.0 / seconds / 1e9;
-        let (dot, vector) = (integer_dot(layout, zero).unwrap(), RoundedVector::round(&case.elements));
+        let (dot, mut vector) = (integer_dot(layout, zero).unwrap(), Rounded::of(&case.elements));
         let matrix = case.matrix(zero, &mut found);
         let start = std::time::Instant::now();
         for _ in 0..rounds {
             // SAFETY: as above.
-            unsafe { dot(std::hint::black_box(&matrix), std::hint::black_box(&vector)) };
+            unsafe { dot(std::hint::black_box(&matrix), std::hint::black_box(vector.all())) };
         }
         let integers = rounds as f64 * 1536.0 / start.elapsed().as_secs_f64() / 1e9;
         println!("{layout:?}, zero {zero}: {floats:.2} numbers a nanosecond, {integers:.2} in integers");
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn rate_from_memory() {
+    // As many matrices as no cache holds.
+    for (layout, zero) in [LAYOUTS[0], LAYOUTS[1]] {
+        for (rows, k) in [(1536, 576), (576, 1536), (576, 576)] {
+            let blocks = k / QUANTIZED_BLOCK;
+            let count = (256 << 20) / (rows * blocks * layout.block_bytes());
+            let cases: Vec<Case> = (0..count).map(|_| Case::new(layout, rows * blocks, false)).collect();
+            let (dot, mut vector) = (integer_dot(layout, zero).unwrap(), Rounded::of(&vec![0.5f32; k]));
+            let mut to = vec![0f32; rows];
+            let mut best = f64::MAX;
+            for _ in 0..3 {
+                let start = std::time::Instant::now();
+                for case in &cases {
+                    // SAFETY: as above.
+                    unsafe { dot(&case.matrix(zero, &mut to), vector.all()) };
+                }
+                best = best.min(start.elapsed().as_secs_f64());
+            }
+            let bytes = count * rows * blocks * (layout.block_bytes() + 2);
+            println!("{layout:?} {rows} x {k}: {:.1} GB/s", bytes as f64 / best / 1e9);
+        }
     }
 }
