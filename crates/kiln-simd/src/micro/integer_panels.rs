@@ -72,6 +72,9 @@ pub fn integer_panels(layout: CodeLayout, zero: f32) -> Option<IntegerPanels> {
     #[cfg(target_arch = "x86_64")]
     let loops = vnni::panels(layout);
     #[cfg(not(target_arch = "x86_64"))]
-    let loops = None;
+    let loops = {
+        let _ = layout;
+        None
+    };
     loops.filter(|_| fits)
 }
