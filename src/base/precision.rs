@@ -18,9 +18,9 @@ pub enum Precision {
     /// Where a device has tensor cores, with the 11 significant bits that they take
     /// of a 32-bit float (TF32); else as [`Precision::Highest`].
     High,
-    /// Where a device has tensor cores, with the 8 significant bits of BF16; so on a CPU with AMX. On any CPU,
-    /// a vector that meets [quantized](crate::QuantizedTensor) weights is rounded to 8 bits, block by block.
-    /// Else as [`Precision::High`].
+    /// Where a device has tensor cores, with the 8 significant bits of BF16; so on a CPU with AMX. On a CPU, rows
+    /// that meet [quantized](crate::QuantizedTensor) weights are rounded to 8 bits, block by block: one row on
+    /// any, several where it has AVX-512's VNNI. Else as [`Precision::High`].
     Medium,
 }
 
