@@ -233,7 +233,11 @@ pub(super) unsafe fn transpose_16x16<T>(from: *const T, row: isize, to: *mut T, 
     let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
     // SAFETY: the caller vouches for both blocks.
     unsafe {
-        let rows = std::array::from_fn(|i| _mm512_loadu_ps(from.offset(i as isize * row)));
+        // Intrinsics are not inlined into what calls closures, as `from_fn` does.
+        let mut rows = [_mm512_setzero_ps(); 16];
+        for (i, x) in rows.iter_mut().enumerate() {
+            *x = _mm512_loadu_ps(from.offset(i as isize * row));
+        }
         for (i, column) in transposed_16x16(rows).into_iter().enumerate() {
             _mm512_storeu_ps(to.offset(i as isize * to_row), column);
         }
