@@ -102,6 +102,7 @@ pub use tensor::complex::Complex;
 pub use tensor::control::{composite, custom, fori_loop, scan, scan_reverse};
 pub use tensor::einsum::einsum;
 pub use tensor::fft;
+pub use tensor::function::Function;
 pub use tensor::place::{default_device, device_scope, with_device};
 pub use tensor::plan::{plan, plan_with};
 pub use tensor::quantized::{Quantization, QuantizedTensor};

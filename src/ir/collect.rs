@@ -1,7 +1,7 @@
 //! From persistent nodes to the dense graph.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
@@ -28,6 +28,15 @@ pub struct Collected {
     /// Operations whose values are worth keeping ([`Node::is_kept`]).
     kept: Vec<NodeId>,
     graph: OnceCell<Graph>,
+    inside: OnceCell<Vec<Arc<Node>>>,
+}
+
+/// Numbers of nodes inside bodies start here.
+const INSIDE: u32 = 1 << 31;
+
+/// The number by which [`Collected::node`] knows a node of [`Collected::inside`].
+pub fn inside(number: u32) -> NodeId {
+    NodeId(INSIDE + number)
 }
 
 /// What is left to do of a collection, nodes by their place among those met.
@@ -269,9 +278,29 @@ impl Collected {
         &self.operands[start..self.ends[id.index()]]
     }
 
-    /// The node of a number, unless it is one that a plan has added to a body.
+    /// The node of a number, perhaps one inside a body, unless it is one that a plan has added to a body.
     pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
-        self.nodes.get(id.index())
+        match id.0.checked_sub(INSIDE) {
+            Some(number) => self.inside().get(number as usize),
+            None => self.nodes.get(id.index()),
+        }
+    }
+
+    /// The nodes in the bodies of users' composites, body by body. Results of one composite share a body.
+    pub fn inside(&self) -> &[Arc<Node>] {
+        self.inside.get_or_init(|| {
+            let mut seen: HashSet<(usize, &[NodeId])> = HashSet::new();
+            let mut nodes = Vec::new();
+            for (node, leaf, operands) in self.items() {
+                if let (Op::Composite(composite, _), None) = (node.op(), leaf)
+                    && composite.built_in.is_none()
+                    && seen.insert((Arc::as_ptr(composite) as usize, operands))
+                {
+                    nodes.extend(collect_nodes_of_body(&composite.body.results).nodes);
+                }
+            }
+            nodes
+        })
     }
 
     /// The user's line that built a node.

@@ -5,7 +5,7 @@
 //! operands have one shape, except that rank-0 operands extend to any shape.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
@@ -170,6 +170,23 @@ pub struct Composite {
     pub attributes: Vec<(&'static str, Scalar)>,
     /// The meaning.
     pub body: Body,
+    /// What keys of plans say of the body, once one has said it: many graphs may apply one composite.
+    pub key: OnceLock<BodyKey>,
+}
+
+/// What a key of a plan says of a body: numbers that tell its structure, and its sizes and constants, encoded.
+pub type BodyKey = [Box<[u8]>; 2];
+
+impl Composite {
+    /// A composite of these parts.
+    pub fn new(
+        name: &'static str,
+        built_in: Option<BuiltIn>,
+        attributes: Vec<(&'static str, Scalar)>,
+        body: Body,
+    ) -> Composite {
+        Composite { name, built_in, attributes, body, key: OnceLock::new() }
+    }
 }
 
 /// A user's own kernel, with its own inference.

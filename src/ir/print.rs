@@ -203,7 +203,7 @@ return %6, %2
         let neg = Node::new(Op::Alu(AluOp::Neg), float(&[2]), smallvec![param], Span::caller());
         let body = Body { params: vec![float(&[2])], results: vec![neg] };
         let attributes = vec![("scale", Scalar::Float(0.5))];
-        let composite = Arc::new(Composite { name: "flip_sign", built_in: None, attributes, body });
+        let composite = Arc::new(Composite::new("flip_sign", None, attributes, body));
         let mut graph = Graph::default();
         push(&mut graph, Op::Param(0, float(&[2])), &[]);
         push(&mut graph, Op::Composite(composite.clone(), 0), &[0]);

@@ -178,7 +178,7 @@ mod tests {
     fn bodies_are_checked_too() {
         let inner = Node::new(Op::Param(1, float(&[2])), float(&[2]), smallvec![], Span::caller());
         let body = crate::ir::Body { params: vec![float(&[2])], results: vec![inner] };
-        let composite = Arc::new(Composite { name: "broken", built_in: None, attributes: vec![], body });
+        let composite = Arc::new(Composite::new("broken", None, vec![], body));
         let mut graph = Graph::default();
         push(&mut graph, Op::Param(0, float(&[2])), float(&[2]), &[]);
         push(&mut graph, Op::Composite(composite, 0), float(&[2]), &[0]);

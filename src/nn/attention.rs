@@ -4,6 +4,7 @@ use crate::base::{Result, Span};
 use crate::module;
 use crate::nn::attention_mask::{PositionMask, Positions};
 use crate::nn::cache::KvCache;
+use crate::nn::cache_state::KvState;
 use crate::nn::init;
 use crate::nn::linear::Linear;
 use crate::nn::module::Layer;
@@ -206,17 +207,55 @@ impl MultiheadAttention {
         let site = CallSite::here("attend_cached");
         let attend = || -> Result<Tensor> {
             let [_, length, _] = x.dims::<3>()?;
-            cache.check_room(site, x, length)?;
-            let q = self.queries(x, Some(position));
-            let [k, v] = self.keys_values_at(x, Some(position));
-            let (k, v) = cache.append_at(site, &k, &v, position)?;
-            let (keys, starts) = (k.dims::<4>()?[2], cache.starts());
-            let at = Positions { queries: length, keys, start: Some(position), starts: starts.as_ref() };
-            let mut opts = self.scores();
-            opts.mask = self.limits().with(site, &q, at, None)?;
-            Ok(self.out_proj.forward(&joined(&q.scaled_dot_product_attention(&k, &v, opts))))
+            cache.check_room(site, &[x], length)?;
+            let [q, k, v] = self.project(x, position);
+            let state = cache.state_with(length).written(site, [&k, &v], position)?;
+            let y = self.attend_written(site, &q, &state, position)?;
+            y.check()?;
+            cache.put(&state, length)?;
+            Ok(y)
         };
         Tensor::build(attend)
+    }
+
+    /// Queries, keys and values `[n, heads, l, e]` of positions `[n, l, width]` that begin at `position`, a rank-0
+    /// integer tensor: the first part of [`attend_cached_at`](Self::attend_cached_at). See [`KvState`].
+    ///
+    /// Invalid as that is.
+    #[track_caller]
+    pub fn project(&self, x: &Tensor, position: &Tensor) -> [Tensor; 3] {
+        let _line = Span::caller().enter();
+        let _module = in_module_of(&self.q_proj.weight, 1);
+        let q = self.queries(x, Some(position));
+        let [k, v] = self.keys_values_at(x, Some(position));
+        [q, k, v]
+    }
+
+    /// The output for queries that [`project`](Self::project) gave, which look at what a cache holds since their
+    /// keys and values were [appended](KvState::append): the last part of
+    /// [`attend_cached_at`](Self::attend_cached_at).
+    ///
+    /// Invalid as that is.
+    #[track_caller]
+    pub fn attend_state(&self, queries: &Tensor, state: &KvState, position: &Tensor) -> Tensor {
+        let _line = Span::caller().enter();
+        let _module = in_module_of(&self.q_proj.weight, 1);
+        let site = CallSite::here("attend_state");
+        Tensor::build(|| self.attend_written(site, queries, state, position))
+    }
+
+    fn attend_written(
+        &self,
+        site: CallSite,
+        queries: &Tensor,
+        state: &KvState,
+        position: &Tensor,
+    ) -> Result<Tensor> {
+        let [keys, values] = state.read(site, queries.dtype());
+        let at = state.positions(queries.dims::<4>()?[2], position);
+        let mut opts = self.scores();
+        opts.mask = self.limits().with(site, queries, at, None)?;
+        Ok(self.out_proj.forward(&joined(&queries.scaled_dot_product_attention(&keys, &values, opts))))
     }
 
     /// An empty cache for [`MultiheadAttention::attend_cached`]: `batch`

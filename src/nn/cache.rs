@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::base::{DType, Result, Span};
 use crate::ir::Node;
-use crate::nn::attention_mask::{PositionMask, Positions};
+use crate::nn::attention_mask::PositionMask;
+use crate::nn::cache_state::KvState;
 use crate::nn::cached_rows::CachedRows;
 use crate::tensor::compose::CallSite;
 use crate::tensor::{Place, Tensor, read};
@@ -156,12 +157,12 @@ impl KvCache {
     pub fn append(&self, keys: &Tensor, values: &Tensor) -> Result<CachedKeys> {
         let site = CallSite::here("append");
         let length = keys.dims::<4>()?[2];
-        self.check_room(site, keys, length)?;
+        self.check_room(site, &[keys], length)?;
         let start = site.argument(self.len() as i64, DType::I64, keys.device());
-        let (keys, values) = self.append_at(site, keys, values, &start)?;
-        let starts = self.starts();
-        let keys_read = keys.dims::<4>()?[2];
-        let at = Positions { queries: length, keys: keys_read, start: Some(&start), starts: starts.as_ref() };
+        let state = self.state_with(length).written(site, [keys, values], &start)?;
+        self.put(&state, length)?;
+        let [keys, values] = state.read(site, keys.dtype());
+        let at = state.positions(length, &start);
         let causal = PositionMask { causal: true, ..PositionMask::default() };
         match causal.with(site, &keys, at, None)? {
             Some(mask) => Ok(CachedKeys { keys, values, mask }),
@@ -284,40 +285,51 @@ impl KvCache {
     ///
     /// # Errors
     /// Too many positions.
-    pub(super) fn check_room(&self, site: CallSite, x: &Tensor, count: usize) -> Result<()> {
+    pub(super) fn check_room(&self, site: CallSite, operands: &[&Tensor], count: usize) -> Result<()> {
         let (length, capacity) = (self.len(), self.capacity());
         if length + count > capacity {
             let expected = format!("at most {} positions, to fill a cache of {capacity}", capacity - length);
-            return Err(site.error(expected, count.to_string(), &[x]));
+            return Err(site.error(expected, count.to_string(), operands));
         }
         Ok(())
     }
 
-    /// The keys and values that are there, with new ones `[n, heads, l, e]` from `start` on.
+    /// What it holds, to be written at and read without it ([`KvState`]), with `count` further positions to come;
+    /// [`put`](Self::put) puts them in.
     ///
     /// # Errors
-    /// Keys or values that do not fit. The cache is then as it was.
-    pub(super) fn append_at(
-        &self,
-        site: CallSite,
-        keys: &Tensor,
-        values: &Tensor,
-        start: &Tensor,
-    ) -> Result<(Tensor, Tensor)> {
-        let (count, length, dtype) = (keys.dims::<4>()?[2], self.len(), keys.dtype());
-        let keys = self.keys.written(site, keys, count, start)?;
-        let values = self.values.written(site, values, count, start)?;
-        self.keys.set(&keys)?;
-        self.values.set(&values)?;
-        self.lengths().add(&keys.held, length + count);
-        let read = self.extent_read();
-        Ok((keys.read(site, read, dtype), values.read(site, read, dtype)))
+    /// Too many positions.
+    #[track_caller]
+    pub fn state(&self, count: usize) -> Result<KvState> {
+        self.check_room(CallSite::here("state"), &[], count)?;
+        Ok(self.state_with(count))
     }
 
-    /// How many positions a pass reads: those that are there, and up to a quarter more, so that few
+    /// The same where there is room.
+    pub(super) fn state_with(&self, count: usize) -> KvState {
+        let (keys, values) = (self.keys.content(), self.values.content());
+        KvState { keys, values, starts: self.starts(), read: self.extent_read(self.len() + count) }
+    }
+
+    /// Holds a state with `count` further positions from now on, of which [`state`](Self::state) gave the state
+    /// before.
+    ///
+    /// # Errors
+    /// An error recorded in it, or tensors that do not fit. The cache is then as it was.
+    #[track_caller]
+    pub fn put(&self, state: &KvState, count: usize) -> Result<()> {
+        let length = self.len() + count;
+        state.tensors().iter().try_for_each(Tensor::check)?;
+        self.keys.set(&state.keys)?;
+        self.values.set(&state.values)?;
+        self.lengths().add(&state.keys.held, length);
+        Ok(())
+    }
+
+    /// How many positions a pass reads of so many: those that are there, and up to a quarter more, so that few
     /// plans serve all lengths.
-    fn extent_read(&self) -> usize {
-        let length = self.len().max(LEAST_READ);
+    fn extent_read(&self, length: usize) -> usize {
+        let length = length.max(LEAST_READ);
         let step = (length.next_power_of_two() / 8).max(LEAST_READ);
         length.next_multiple_of(step).min(self.capacity())
     }

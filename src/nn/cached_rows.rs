@@ -18,8 +18,9 @@ pub(super) struct CachedRows {
     scales: Option<Var>,
 }
 
-/// What [`CachedRows`] hold once something is written.
-pub(super) struct Written {
+/// What [`CachedRows`] hold at one time.
+#[derive(Clone, Debug)]
+pub(super) struct HeldRows {
     pub(super) held: Tensor,
     scales: Option<Tensor>,
 }
@@ -59,13 +60,13 @@ impl CachedRows {
         self.held.device()
     }
 
-    fn content(&self) -> Written {
-        Written { held: self.held.get(), scales: self.scales.as_ref().map(Var::get) }
+    pub(super) fn content(&self) -> HeldRows {
+        HeldRows { held: self.held.get(), scales: self.scales.as_ref().map(Var::get) }
     }
 
     /// Cells of their own that hold the same.
     pub(super) fn fork(&self) -> CachedRows {
-        let Written { held, scales } = self.content();
+        let HeldRows { held, scales } = self.content();
         CachedRows { extents: self.extents, held: Var::new(held), scales: scales.map(Var::new) }
     }
 
@@ -77,36 +78,9 @@ impl CachedRows {
         }
     }
 
-    /// The rows with new ones `[n, heads, count, e]` from `start` on; they are held once [set](Self::set).
-    ///
-    /// # Errors
-    /// Another shape; a type in which rows are not kept; codes of rows that are tracked.
-    pub(super) fn written(
-        &self,
-        site: CallSite,
-        new: &Tensor,
-        count: usize,
-        start: &Tensor,
-    ) -> Result<Written> {
-        let Written { held, scales } = self.content();
-        held.check()?;
-        let [n, heads, _, width] = self.extents;
-        if new.shape()[..] != [n, heads, count, width] {
-            let expected = format!("[{n}, {heads}, {count}, {width}]");
-            return Err(site.error(expected, new.shape().to_string(), &[new]));
-        }
-        takes(site, held.dtype(), new)?;
-        let (new, new_scales) = parts(site, new, held.dtype());
-        let held = written_at(site, &held, POSITIONS, start, &new);
-        held.check()?;
-        let scales = scales.zip(new_scales);
-        let scales = scales.map(|(scales, new)| written_at(site, &scales, POSITIONS, start, &new));
-        Ok(Written { held, scales })
-    }
-
     /// # Errors
     /// An error recorded in what was written.
-    pub(super) fn set(&self, written: &Written) -> Result<()> {
+    pub(super) fn set(&self, written: &HeldRows) -> Result<()> {
         self.held.set(written.held.clone())?;
         match (&self.scales, &written.scales) {
             (Some(scales), Some(written)) => scales.set(written.clone()),
@@ -115,7 +89,40 @@ impl CachedRows {
     }
 }
 
-impl Written {
+impl HeldRows {
+    /// The tensors: numbers, or codes and their scales.
+    pub(super) fn tensors(&self) -> impl Iterator<Item = Tensor> {
+        std::iter::once(self.held.clone()).chain(self.scales.clone())
+    }
+
+    /// Rows of the same kind that are these tensors, the first of those given.
+    pub(super) fn with_tensors(&self, tensors: &mut impl Iterator<Item = Tensor>) -> HeldRows {
+        let mut next = |like: &Tensor| tensors.next().unwrap_or_else(|| like.clone());
+        let held = next(&self.held);
+        HeldRows { held, scales: self.scales.as_ref().map(next) }
+    }
+
+    /// The rows with new ones `[n, heads, l, e]` from `start` on.
+    ///
+    /// # Errors
+    /// Another shape; a type in which rows are not kept; codes of rows that are tracked.
+    pub(super) fn written(&self, site: CallSite, new: &Tensor, start: &Tensor) -> Result<HeldRows> {
+        let HeldRows { held, scales } = self;
+        let [n, heads, _, width] = held.dims()?;
+        let [.., count, _] = new.dims::<4>()?;
+        if new.shape()[..] != [n, heads, count, width] {
+            let expected = format!("[{n}, {heads}, {count}, {width}]");
+            return Err(site.error(expected, new.shape().to_string(), &[new]));
+        }
+        takes(site, held.dtype(), new)?;
+        let (new, new_scales) = parts(site, new, held.dtype());
+        let held = written_at(site, held, POSITIONS, start, &new);
+        held.check()?;
+        let scales = scales.as_ref().zip(new_scales);
+        let scales = scales.map(|(scales, new)| written_at(site, scales, POSITIONS, start, &new));
+        Ok(HeldRows { held, scales })
+    }
+
     /// The first `count` rows as numbers.
     pub(super) fn read(&self, site: CallSite, count: usize, dtype: DType) -> Tensor {
         let first = |all: &Tensor| site.slice(all, POSITIONS, 0, count, 1);

@@ -9,8 +9,8 @@ use crate::nn::init;
 use crate::nn::linear::Linear;
 use crate::nn::module::{Layer, Module, ModuleExt, Part, Visitor};
 use crate::nn::param::{Buffer, Param, Training};
-use crate::tensor::Tensor;
 use crate::tensor::options::options;
+use crate::tensor::{Tensor, function_scope};
 
 options! {
     /// Options of adapters ([`add_lora`]).
@@ -74,16 +74,27 @@ impl Adapter {
 
 /// Where a [`Linear`] keeps its adapter.
 #[derive(Debug, Default)]
-pub(super) struct AdapterSlot(RwLock<Option<Arc<Adapter>>>);
+pub(super) struct AdapterSlot(Arc<RwLock<Option<Arc<Adapter>>>>);
 
 impl AdapterSlot {
     pub(super) fn get(&self) -> Option<Arc<Adapter>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let now = held(&self.0);
+        if function_scope::is_open() {
+            let (own, was) = (self.0.clone(), now.clone());
+            function_scope::assume(Arc::new(move || {
+                held(&own).as_ref().map(Arc::as_ptr) == was.as_ref().map(Arc::as_ptr)
+            }));
+        }
+        now
     }
 
     fn put(&self, adapter: Option<Adapter>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = adapter.map(Arc::new);
     }
+}
+
+fn held(slot: &RwLock<Option<Arc<Adapter>>>) -> Option<Arc<Adapter>> {
+    slot.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Freezes a model and puts a trained adapter that does nothing yet beside every [`Linear`] among

@@ -10,6 +10,7 @@ pub mod activation;
 pub mod attention;
 mod attention_mask;
 pub mod cache;
+mod cache_state;
 mod cached_rows;
 mod cells;
 pub mod conv;
@@ -44,6 +45,7 @@ pub use activation::{
 };
 pub use attention::{AttentionInput, AttentionLayerOpts, MultiheadAttention};
 pub use cache::{CachedKeys, KvCache};
+pub use cache_state::KvState;
 pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use draft::Draft;
 pub use dropout::Dropout;

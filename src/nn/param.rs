@@ -11,9 +11,9 @@ use crate::ir::open::closed;
 use crate::ir::pending::{Pending, register};
 use crate::ir::{Node, Type};
 use crate::nn::replica::{is_replica, seen};
-use crate::tensor::Tensor;
 use crate::tensor::quantized::{Quantization, QuantizedTensor};
 use crate::tensor::var::Var;
+use crate::tensor::{Tensor, function_scope};
 
 /// A trainable tensor. Clones are the same parameter: a module that holds a
 /// clone of another's parameter shares its weights.
@@ -50,7 +50,15 @@ impl Param {
     /// The tensor held now; of a quantized parameter, the expression that
     /// [`QuantizedTensor::dequantize`] makes.
     pub fn get(&self) -> Tensor {
-        seen(self.numbers().unwrap_or_else(|| self.var.get()))
+        if !function_scope::is_open() {
+            return self.seen();
+        }
+        let own = self.clone();
+        function_scope::read(Arc::as_ptr(&self.cell) as usize, Arc::new(move || own.seen()))
+    }
+
+    fn seen(&self) -> Tensor {
+        seen(self.numbers().unwrap_or_else(|| self.var.held()))
     }
 
     /// Puts `tensor` in; what it was computed from gets no gradient.
@@ -328,7 +336,11 @@ impl Buffer {
     }
     /// The tensor held now.
     pub fn get(&self) -> Tensor {
-        seen(self.var.get())
+        if !function_scope::is_open() {
+            return seen(self.var.held());
+        }
+        let own = self.clone();
+        function_scope::read(self.var.address(), Arc::new(move || seen(own.var.held())))
     }
     /// Puts `tensor` in; gradients do not look through it.
     ///
@@ -350,18 +362,23 @@ impl Buffer {
 /// Whether a module trains or is evaluated: dropout and batch normalization
 /// ask.
 #[derive(Debug)]
-pub struct Training(AtomicBool);
+pub struct Training(Arc<AtomicBool>);
 
 impl Default for Training {
     fn default() -> Training {
-        Training(AtomicBool::new(true))
+        Training(Arc::new(AtomicBool::new(true)))
     }
 }
 
 impl Training {
     /// Whether it trains.
     pub fn is_on(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        let is_on = self.0.load(Ordering::Relaxed);
+        if function_scope::is_open() {
+            let own = self.0.clone();
+            function_scope::assume(Arc::new(move || own.load(Ordering::Relaxed) == is_on));
+        }
+        is_on
     }
     /// Trains, or is evaluated, from now on.
     pub fn set(&self, on: bool) {

@@ -137,7 +137,7 @@ impl Plan {
     pub(crate) fn channel(&self, collected: &Collected, id: NodeId) -> Option<Arc<dyn Channel>> {
         let named = self.named.get_or_init(|| self.named());
         let at = named.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-        let op = collected.nodes[named[at].1.index()].op();
+        let op = collected.node(named[at].1)?.op();
         if let Op::Collective(collective) = op { collective.channel.clone() } else { None }
     }
 

@@ -7,7 +7,6 @@
 //! constants that the plan takes as arguments.
 
 use std::hash::{Hash, Hasher};
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::{DType, Device, Scalar};
@@ -139,9 +138,8 @@ struct KeyWriter {
     values: KeyValues,
     /// Whether the user's lines are part of the skeleton.
     lines: bool,
-    /// Where bodies of composites begin and end in the skeleton and in the fixed values, by their address:
-    /// that of several layers is read once.
-    bodies: AddressMap<usize, [Range<usize>; 2]>,
+    /// Users' composites by address, numbered as they come: the results of a call share one.
+    composites: AddressMap<usize, u64>,
 }
 
 impl KeyWriter {
@@ -220,19 +218,26 @@ impl KeyWriter {
         self.values.fixed.extend([window.size, window.stride, window.dilation].map(|n| n as u64));
     }
 
-    /// What [`KeyWriter::graph`] writes of a composite's body.
+    /// What [`KeyWriter::graph`] writes of a composite's body; of a user's that is known already, its number.
     fn body(&mut self, composite: &Arc<Composite>) {
-        let (words, fixed) = (&mut self.skeleton.words, &mut self.values.fixed);
-        let address = Arc::as_ptr(composite) as usize;
-        if let Some([in_words, in_fixed]) = self.bodies.get(&address) {
-            words.repeat(in_words.clone());
-            fixed.repeat(in_fixed.clone());
-            return;
+        if composite.built_in.is_none() {
+            let next = self.composites.len() as u64 + 1;
+            let known = *self.composites.entry(Arc::as_ptr(composite) as usize).or_insert(next);
+            if known < next {
+                return self.word(known);
+            }
+            self.word(0);
         }
-        let starts = [words.bytes().len(), fixed.bytes().len()];
-        self.graph(&collect_body(&composite.body.results), false);
-        let ends = [self.skeleton.words.bytes().len(), self.values.fixed.bytes().len()];
-        self.bodies.insert(address, [starts[0]..ends[0], starts[1]..ends[1]]);
+        if self.lines {
+            return self.graph(&collect_body(&composite.body.results), false);
+        }
+        let [words, fixed] = composite.key.get_or_init(|| {
+            let mut own = KeyWriter::default();
+            own.graph(&collect_body(&composite.body.results), false);
+            [own.skeleton.words, own.values.fixed].map(VarintList::into_bytes)
+        });
+        self.skeleton.words.append(words);
+        self.values.fixed.append(fixed);
     }
 
     fn op(&mut self, op: &Op, lift: bool) {
@@ -321,9 +326,9 @@ impl KeyWriter {
             }
             Op::Composite(composite, out) => {
                 self.tag(25, u64::from(*out) << 1 | u64::from(composite.built_in.is_some()));
-                self.skeleton.words.extend(composite.name.bytes().map(u64::from));
+                self.skeleton.words.append(composite.name.as_bytes());
                 for (name, value) in &composite.attributes {
-                    self.skeleton.words.extend(name.bytes().map(u64::from));
+                    self.skeleton.words.append(name.as_bytes());
                     self.scalar(*value, value.default_dtype(), false, false);
                 }
                 // What is said already need not be read out.

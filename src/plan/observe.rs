@@ -238,7 +238,7 @@ fn bodies(plan: &Plan, collected: &Collected) -> HashMap<usize, Arc<ObservedRun>
     let body = |(&step, body): (&usize, &Arc<Plan>)| {
         let outputs = &plan.schedule.steps[step].outputs;
         let given = outputs.iter().find_map(|output| origins.get(*output))?;
-        let Op::Loop(spec, _) = &collected.graph().node(given).op else { return None };
+        let Op::Loop(spec, _) = collected.node(given)?.op() else { return None };
         Some((step, ObservedRun::interned(body, &collect(&spec.body.results).ok()?)))
     };
     plan.bodies.iter().filter_map(body).collect()

@@ -1,7 +1,5 @@
 //! Lists of mostly small integers, as in keys of plans, in a variable-length encoding.
 
-use std::ops::Range;
-
 /// Varints (LEB128): seven bits a byte, the lowest first; a set high bit continues. Plans of
 /// many kernels have long keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,9 +25,14 @@ impl VarintList {
         self.0.shrink_to_fit();
     }
 
-    /// Adds again what begins at these bytes of the encoding.
-    pub fn repeat(&mut self, bytes: Range<usize>) {
-        self.0.extend_from_within(bytes);
+    /// Adds the numbers of another list, by its encoding.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// The encoding alone.
+    pub fn into_bytes(self) -> Box<[u8]> {
+        self.0.into()
     }
 
     /// The encoding: equal for equal lists.
@@ -71,7 +74,7 @@ mod tests {
         list.extend(numbers);
         assert_eq!(list.iter().collect::<Vec<_>>(), numbers);
         assert_eq!(list.bytes()[..3], [0, 1, 127]);
-        list.repeat(1..5);
+        list.append(&list.clone().into_bytes()[1..5]);
         assert_eq!(list.iter().skip(numbers.len()).collect::<Vec<_>>(), numbers[1..4]);
     }
 }

@@ -35,6 +35,10 @@ pub struct Expanded {
     pub graph: Graph,
     /// From numbers in the graph given to numbers in this one.
     pub map: Vec<NodeId>,
+    /// The nodes of the bodies of users' composites in the graph given, as [`Collected::inside`] has them.
+    ///
+    /// [`Collected::inside`]: crate::ir::collect::Collected::inside
+    pub inside: Vec<NodeId>,
     /// The decomposed composites that templates could have run.
     pub decomposed: Vec<Decomposed>,
 }
@@ -47,7 +51,7 @@ type Devices<'a> = &'a dyn Fn(Device) -> Capabilities;
 /// expanded in turn.
 pub fn expand(graph: Graph, capabilities: Devices<'_>) -> Expanded {
     let map = graph.ids().collect();
-    let mut expanded = Expanded { graph, map, decomposed: Vec::new() };
+    let mut expanded = Expanded { graph, map, ..Expanded::default() };
     while let Some(bodies) = composites(&expanded.graph, |id| verdict(&expanded.graph, id, capabilities)) {
         expanded.replace(&bodies);
     }
@@ -103,8 +107,12 @@ impl Expanded {
                 why,
             }));
         }
-        let Expansion { graph, map, .. } = expand_once(&self.graph, |id| bodies.contains_key(&id));
-        self.map.iter_mut().for_each(|id| *id = map[id.index()]);
+        let Expansion { graph, map, inside, .. } = expand_once(&self.graph, |id| bodies.contains_key(&id));
+        self.map.iter_mut().chain(&mut self.inside).for_each(|id| *id = map[id.index()]);
+        // A user's composite has no template: all are replaced the first time.
+        if self.inside.is_empty() {
+            self.inside = inside;
+        }
         self.graph = graph;
     }
 }
@@ -115,13 +123,15 @@ struct Expansion {
     map: Vec<NodeId>,
     /// The new nodes of each composite's body.
     spliced: HashMap<NodeId, Range<u32>>,
+    /// The nodes of the bodies of users' composites, body by body.
+    inside: Vec<NodeId>,
 }
 
 fn expand_once(graph: &Graph, replaced: impl Fn(NodeId) -> bool) -> Expansion {
     type BodyKey = (usize, SmallVec<[NodeId; 3]>);
     let mut expanded = Graph::default();
     let mut map: Vec<NodeId> = Vec::with_capacity(graph.nodes.len());
-    let mut spliced = HashMap::new();
+    let (mut spliced, mut inside) = (HashMap::new(), Vec::new());
     // Several results of one composite share one copy of its body.
     let mut bodies: HashMap<BodyKey, (Vec<NodeId>, Range<u32>)> = HashMap::new();
     for (node, old) in graph.nodes.iter().zip(graph.ids()) {
@@ -131,7 +141,10 @@ fn expand_once(graph: &Graph, replaced: impl Fn(NodeId) -> bool) -> Expansion {
                 let key = (Arc::as_ptr(composite) as usize, operands.clone());
                 let body = bodies.entry(key).or_insert_with(|| {
                     let start = expanded.nodes.len() as u32;
-                    let results = splice(&mut expanded, composite, &operands);
+                    let (nodes, results) = splice(&mut expanded, composite, &operands);
+                    if composite.built_in.is_none() {
+                        inside.extend(nodes);
+                    }
                     (results, start..expanded.nodes.len() as u32)
                 });
                 spliced.insert(old, body.1.clone());
@@ -142,13 +155,13 @@ fn expand_once(graph: &Graph, replaced: impl Fn(NodeId) -> bool) -> Expansion {
         map.push(id);
     }
     expanded.outputs = graph.outputs.iter().map(|output| map[output.index()]).collect();
-    Expansion { graph: expanded, map, spliced }
+    Expansion { graph: expanded, map, spliced, inside }
 }
 
 /// Those of some attentions of which something else, no template, reads a part: a
 /// gradient by its body computes the scores, and the attention's body would share them.
 fn shared(graph: &Graph, kept: &[NodeId]) -> HashSet<NodeId> {
-    let Expansion { graph: whole, map, spliced } = expand_once(graph, |id| kept.contains(&id));
+    let Expansion { graph: whole, map, spliced, .. } = expand_once(graph, |id| kept.contains(&id));
     let (simple, now) = simplify(&whole);
     let present = |id: NodeId| Some(now[id.index()]).filter(|id| *id != DROPPED);
     let results: HashSet<NodeId> = kept.iter().filter_map(|id| present(map[id.index()])).collect();
@@ -184,8 +197,8 @@ fn from_products(graph: &Graph, range: Range<u32>) -> impl Iterator<Item = NodeI
     found.into_iter()
 }
 
-/// Adds a composite's body on these operands; gives its results.
-fn splice(graph: &mut Graph, composite: &Composite, operands: &[NodeId]) -> Vec<NodeId> {
+/// Adds a composite's body on these operands; gives its nodes and its results.
+fn splice(graph: &mut Graph, composite: &Composite, operands: &[NodeId]) -> (Vec<NodeId>, Vec<NodeId>) {
     let body = collect_body(&composite.body.results);
     let mut map: Vec<NodeId> = Vec::with_capacity(body.nodes.len());
     for node in &body.nodes {
@@ -197,5 +210,6 @@ fn splice(graph: &mut Graph, composite: &Composite, operands: &[NodeId]) -> Vec<
         };
         map.push(id);
     }
-    body.outputs.iter().map(|output| map[output.index()]).collect()
+    let results = body.outputs.iter().map(|output| map[output.index()]).collect();
+    (map, results)
 }

@@ -66,12 +66,7 @@ impl BodyOwner {
             }
             BodyOwner::Composite(composite) => {
                 let Composite { name, built_in, ref attributes, .. } = **composite;
-                BodyOwner::Composite(Arc::new(Composite {
-                    name,
-                    built_in,
-                    attributes: attributes.clone(),
-                    body,
-                }))
+                BodyOwner::Composite(Arc::new(Composite::new(name, built_in, attributes.clone(), body)))
             }
         }
     }

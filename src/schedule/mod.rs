@@ -25,6 +25,7 @@ pub mod transfer;
 use std::collections::HashMap;
 
 use crate::base::Device;
+use crate::ir::collect::inside;
 use crate::ir::rewrite::{Renumbering, share_kinds};
 use crate::ir::{Graph, Layout, NodeId};
 use crate::runtime::Capabilities;
@@ -75,6 +76,8 @@ pub struct ScheduledGraph {
     /// For each node of the given graph, the node that now has its value;
     /// `None` where nothing needs the value any more.
     pub map: Renumbering,
+    /// The same of the nodes in bodies of users' composites ([`Collected::inside`](crate::ir::collect::Collected::inside)).
+    pub inside: Renumbering,
     /// Whether the groups and the order are a template's.
     pub from_template: bool,
     /// For each value rematerialized to fit a budget, the value as it was
@@ -109,7 +112,7 @@ pub struct ChunkOrigin {
 /// 9. `retain`: activations kept for gradients.
 /// 10. `memory`: values into storages and offsets.
 pub fn schedule(graph: Graph, environment: &Environment<'_>) -> ScheduledGraph {
-    let expand::Expanded { graph, map: expanded, decomposed } =
+    let expand::Expanded { graph, map: expanded, inside, decomposed } =
         expand::expand(graph, environment.capabilities);
     let (graph, simplified) = crate::ir::simplify::simplify(&graph);
     let mut maps = vec![expanded, simplified];
@@ -128,6 +131,8 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> ScheduledGraph {
     let transfers = transfers.collect();
     maps.push(placed);
     let map = compose(&maps);
+    maps[0] = inside;
+    let inside = compose(&maps);
     let donated = |param: u32| environment.donated.get(param as usize).copied().unwrap_or(false);
     let first_with = |param: u32| environment.shared.get(param as usize).copied().unwrap_or(param);
     let params = memory::Params { donated: &donated, first_with: &first_with };
@@ -153,6 +158,7 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> ScheduledGraph {
         refusals,
         decomposed,
         map,
+        inside,
         from_template: resized,
         recomputed: again,
         chunks: parts,
@@ -164,9 +170,14 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> ScheduledGraph {
 
 impl ScheduledGraph {
     /// For each node of the graph after all rewrites, the node of the given graph that it
-    /// comes from: the first, if there are several.
+    /// comes from, else that of a body in it: the first, if there are several.
     pub fn origins(&self) -> Renumbering {
         let mut origins = vec![None; self.graph.nodes.len()];
+        for (number, id) in self.inside.iter().enumerate().rev() {
+            if let Some(id) = id {
+                origins[id.index()] = Some(inside(number as u32));
+            }
+        }
         for (given, id) in self.map.iter().enumerate().rev() {
             if let Some(id) = id {
                 origins[id.index()] = Some(NodeId(given as u32));

@@ -24,7 +24,7 @@ thread_local! {
 }
 
 /// One body deeper, if that is not too deep.
-fn deeper(site: CallSite) -> Checked<Deeper> {
+pub(super) fn deeper(site: CallSite) -> Checked<Deeper> {
     let too_deep = || {
         let expected = format!("loops and composites at most {NESTED} deep within each other");
         Tensor::invalid(site.error(expected, "one more", &[]))
@@ -212,8 +212,7 @@ fn compose(
         drop(within);
         count = results.len().max(1);
         let (body, captures) = close(&params, &results)?;
-        let composite =
-            Arc::new(Composite { name: site.name, built_in, attributes: attributes.to_vec(), body });
+        let composite = Arc::new(Composite::new(site.name, built_in, attributes.to_vec(), body));
         let operands: Vec<&Tensor> = inputs.iter().chain(&captures).collect();
         let apply = |n| Tensor::apply(site.name, site.span, Op::Composite(composite.clone(), n), &operands);
         Ok((0..results.len() as u32).map(apply).collect())
@@ -223,7 +222,7 @@ fn compose(
 }
 
 /// The tensors, or the error in place of each of them.
-fn unwrap_all(result: Checked<Vec<Tensor>>, count: usize) -> Vec<Tensor> {
+pub(super) fn unwrap_all(result: Checked<Vec<Tensor>>, count: usize) -> Vec<Tensor> {
     result.unwrap_or_else(|invalid| vec![invalid; count])
 }
 
@@ -257,7 +256,7 @@ fn trips(site: CallSite, xs: &[Tensor]) -> Checked<usize> {
     Ok(first.unwrap_or(0))
 }
 
-fn type_of(x: &Tensor) -> Checked<Type> {
+pub(super) fn type_of(x: &Tensor) -> Checked<Type> {
     x.ty().cloned().ok_or_else(|| x.clone())
 }
 
@@ -266,7 +265,7 @@ fn slice_type(x: &Tensor) -> Checked<Type> {
     Ok(ty.with_shape(&ty.shape[1..]))
 }
 
-fn parameters(site: CallSite, types: Vec<Type>) -> Vec<Tensor> {
+pub(super) fn parameters(site: CallSite, types: Vec<Type>) -> Vec<Tensor> {
     let param = |(i, ty)| {
         let op = Op::Param(i as u32, ty);
         Tensor::apply(site.name, site.span, op, &[])
@@ -275,7 +274,7 @@ fn parameters(site: CallSite, types: Vec<Type>) -> Vec<Tensor> {
 }
 
 /// The closed body, and the tensors it captured.
-fn close(params: &[Tensor], results: &[Tensor]) -> Checked<(Body, Vec<Tensor>)> {
+pub(super) fn close(params: &[Tensor], results: &[Tensor]) -> Checked<(Body, Vec<Tensor>)> {
     let nodes = |tensors: &[Tensor]| -> Checked<Vec<Arc<Node>>> {
         tensors.iter().map(|t| t.node().cloned().map_err(|_| t.clone())).collect()
     };

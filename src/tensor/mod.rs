@@ -39,6 +39,8 @@ pub mod extreme;
 pub mod fft;
 pub mod filter;
 mod fit;
+pub mod function;
+pub(crate) mod function_scope;
 pub mod gamma;
 pub mod grid_sample;
 pub mod histogram;

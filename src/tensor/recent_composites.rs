@@ -65,7 +65,7 @@ fn recall(
 }
 
 /// What tells an attribute from another.
-fn bits(&(name, value): &(&'static str, Scalar)) -> (&'static str, Kind, u64) {
+pub(super) fn bits(&(name, value): &(&'static str, Scalar)) -> (&'static str, Kind, u64) {
     let dtype = if value.kind() == Kind::Float { DType::F64 } else { value.default_dtype() };
     (name, value.kind(), value.to_bits(dtype))
 }

@@ -29,7 +29,9 @@ fn inexact(op: &Op) -> bool {
             ScatterMode::Add | ScatterMode::Mul => true,
             ScatterMode::Set | ScatterMode::Max | ScatterMode::Min => false,
         },
-        Op::Iota(..) | Op::Unwindow(..) | Op::Contract(_) | Op::Composite(..) => true,
+        Op::Iota(..) | Op::Unwindow(..) | Op::Contract(_) => true,
+        // What a user's does is rounded within.
+        Op::Composite(composite, _) => composite.built_in.is_some(),
         Op::Const(..) | Op::Arg(..) | Op::Leaf(_) | Op::Param(..) | Op::Cast(_) | Op::Bitcast(_) => false,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Pad(_) | Op::Slice(_) | Op::Flip(_) => false,
         Op::Window(_) | Op::Gather(_) | Op::Sort { .. } | Op::Copy(_) | Op::After | Op::Pack(_) => false,

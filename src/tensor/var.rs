@@ -9,7 +9,7 @@ use crate::ir::Node;
 use crate::ir::open::closed;
 use crate::ir::pending::{Holder, Pending, register};
 use crate::ir::version::{Content, VersionedCell, Versions};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, function_scope};
 
 /// A cell that holds a tensor.
 ///
@@ -84,6 +84,20 @@ impl Var {
     /// # Ok::<(), kiln::Error>(())
     /// ```
     pub fn get(&self) -> Tensor {
+        if !function_scope::is_open() {
+            return self.held();
+        }
+        let own = self.clone();
+        function_scope::read(self.address(), Arc::new(move || own.held()))
+    }
+
+    /// What tells the cell from others.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.cell) as usize
+    }
+
+    /// The same, also where a function that is being built sees a parameter.
+    pub(crate) fn held(&self) -> Tensor {
         self.lock().now().clone()
     }
 

@@ -226,7 +226,7 @@ impl Construction {
         let positive = self.node(Op::Alu(AluOp::Max), &[&param, &zero])?;
         let twice = self.node(Op::Alu(AluOp::Add), &[&positive, &param])?;
         let body = Body { params: vec![a.ty().clone()], results: vec![positive, twice] };
-        let composite = Arc::new(Composite { name: "parts", built_in: None, attributes: Vec::new(), body });
+        let composite = Arc::new(Composite::new("parts", None, Vec::new(), body));
         let bound = if a.dtype().is_float() { 2.0 * a.bound } else { f64::INFINITY };
         let first = self.computed(Op::Composite(composite.clone(), 0), &[&a], bound)?;
         if with[0].is_multiple_of(2) {

@@ -178,8 +178,8 @@ impl Llama {
     /// [`attend_cached`](MultiheadAttention::attend_cached) is.
     #[track_caller]
     pub fn next(&self, tokens: &Tensor, caches: &[KvCache]) -> Tensor {
-        match self.read("Llama::next", tokens, caches) {
-            Ok(x) => self.logits(&x.narrow(1, -1, 1)).squeeze(1),
+        match self.read("Llama::next", tokens, caches, self.plain_pass()) {
+            Ok(x) => self.last_logits(&x),
             Err(error) => Tensor::build(|| Err(error)),
         }
     }
@@ -190,15 +190,30 @@ impl Llama {
     /// Invalid as that is.
     #[track_caller]
     pub fn next_all(&self, tokens: &Tensor, caches: &[KvCache]) -> Tensor {
-        match self.read("Llama::next_all", tokens, caches) {
+        match self.read("Llama::next_all", tokens, caches, self.plain_pass()) {
             Ok(x) => self.logits(&x),
             Err(error) => Tensor::build(|| Err(error)),
         }
     }
 
-    /// What the layers make of tokens that follow those in the caches: `[n, l, width]`.
+    /// A pass through a layer, by its number, of what comes in, with its cache and the position of the first token.
+    fn plain_pass(&self) -> impl Fn(usize, &Tensor, &KvCache, &Tensor) -> Tensor {
+        |layer, x, cache, position| {
+            let layer = &self.layers[layer];
+            layer.forward_with(x, |x| layer.self_attn.attend_cached_at(x, cache, position))
+        }
+    }
+
+    /// What the layers make of tokens that follow those in the caches: `[n, l, width]`; `pass` is one through a
+    /// layer.
     #[track_caller]
-    fn read(&self, call: &'static str, tokens: &Tensor, caches: &[KvCache]) -> kiln::Result<Tensor> {
+    pub(crate) fn read(
+        &self,
+        call: &'static str,
+        tokens: &Tensor,
+        caches: &[KvCache],
+        pass: impl Fn(usize, &Tensor, &KvCache, &Tensor) -> Tensor,
+    ) -> kiln::Result<Tensor> {
         let (layers, span) = (self.layers.len(), Span::caller());
         let alike = |first: &&KvCache| {
             caches.len() == layers && caches.iter().all(|cache| cache.len() == first.len())
@@ -210,9 +225,8 @@ impl Llama {
             return Err(kiln::Error::Argument { call, expected, found, span });
         };
         let position = first.position();
-        Ok(self.layers.iter().zip(caches).fold(self.embedded(tokens), |x, (layer, cache)| {
-            layer.forward_with(&x, |x| layer.self_attn.attend_cached_at(x, cache, &position))
-        }))
+        let numbered = caches.iter().enumerate();
+        Ok(numbered.fold(self.embedded(tokens), |x, (layer, cache)| pass(layer, &x, cache, &position)))
     }
 
     /// Embeddings `[n, l, width]` of tokens `[n, l]`.
@@ -226,8 +240,14 @@ impl Llama {
         }
     }
 
+    /// The logits `[n, vocab]` at the last position.
     #[track_caller]
-    fn logits(&self, x: &Tensor) -> Tensor {
+    pub(crate) fn last_logits(&self, x: &Tensor) -> Tensor {
+        self.logits(&x.narrow(1, -1, 1)).squeeze(1)
+    }
+
+    #[track_caller]
+    pub(crate) fn logits(&self, x: &Tensor) -> Tensor {
         let x = self.norm.forward(x);
         let logits = match &self.lm_head {
             Some(head) => head.forward(&x),
@@ -271,7 +291,7 @@ impl LlamaLayer {
     }
 
     #[track_caller]
-    fn forward_with(&self, x: &Tensor, attend: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+    pub(crate) fn forward_with(&self, x: &Tensor, attend: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
         let attended = attend(&self.input_layernorm.forward(x));
         match (&self.pre_feedforward_layernorm, &self.post_feedforward_layernorm) {
             (Some(before), Some(after)) => {

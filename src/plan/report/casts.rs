@@ -152,7 +152,7 @@ fn casts_in_loops(plan: &Plan, collected: &Collected) -> Vec<PlannedCast> {
     for number in numbers {
         let outputs = plan.schedule.steps[number].outputs.iter();
         let Some(given) = outputs.filter_map(|output| origins.get(*output)).next() else { continue };
-        let Op::Loop(spec, _) = &collected.graph().node(given).op else { continue };
+        let Some(Op::Loop(spec, _)) = collected.node(given).map(|node| node.op()) else { continue };
         let Ok(body) = collect(&spec.body.results) else { continue };
         found.extend(casts(&plan.bodies[&number], &body));
     }

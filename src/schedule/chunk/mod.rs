@@ -204,6 +204,7 @@ impl ChunkSearch<'_> {
             refusals,
             decomposed: schedule.decomposed.clone(),
             map: schedule.map.iter().map(|id| id.and_then(now)).collect(),
+            inside: schedule.inside.iter().map(|id| id.and_then(now)).collect(),
             from_template: false,
             recomputed: HashMap::new(),
             chunks: parts,

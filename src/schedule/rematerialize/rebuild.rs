@@ -45,6 +45,7 @@ pub(super) fn rebuild(schedule: &ScheduledGraph, trace: &Trace<'_>) -> Scheduled
         refusals: schedule.refusals.iter().filter_map(refusal).collect(),
         decomposed: schedule.decomposed.clone(),
         map: schedule.map.iter().map(|id| id.and_then(now)).collect(),
+        inside: schedule.inside.iter().map(|id| id.and_then(now)).collect(),
         from_template: schedule.from_template,
         recomputed: again,
         chunks: schedule.chunks.iter().filter_map(|(&id, &given)| Some((now(id)?, given))).collect(),

@@ -137,6 +137,11 @@ pub fn autocast_dtype(device: Device) -> Option<DType> {
     CURRENT.get().and_then(|current| current.by_kind[device.kind as usize])
 }
 
+/// By family of devices, what products are computed in on this thread.
+pub(crate) fn conversions() -> Option<[Option<DType>; DeviceKind::ALL.len()]> {
+    CURRENT.get().map(|current| current.by_kind)
+}
+
 /// A thread's conversions, to be had on another.
 #[derive(Clone, Copy)]
 pub(crate) struct InheritedAutocast(Option<Conversions>);

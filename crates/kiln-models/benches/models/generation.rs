@@ -29,11 +29,11 @@ pub fn run(arguments: &Arguments, format: &str) -> Result<Value, Failure> {
         None if format == "bf16" => model.to_dtype(DType::BF16)?,
         None => {}
     }
-    let caches = model.caches(1, 2 * READ);
+    let (decoder, caches) = (model.decoder(), model.caches(1, 2 * READ));
     let prompt = Tensor::arange(0i64, READ as i64, 1, arguments.device).unsqueeze(0);
     let read = || -> kiln::Result<i64> {
         caches.iter().for_each(|cache| cache.truncate(0));
-        model.next(&prompt, &caches).argmax(-1).reshape(()).item::<i64>()
+        decoder.next(&prompt, &caches).argmax(-1).reshape(()).item::<i64>()
     };
     let mut reading = measure(arguments.budget, || Ok(read().map(drop)?))?;
     reading["tok_s_best"] = rate(READ, reading["wall_min"].as_f64());
@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments, format: &str) -> Result<Value, Failure> {
         for _ in 0..WRITTEN {
             let (start, cpu) = (Instant::now(), cpu_ms());
             let tokens = Tensor::from_vec(vec![token], [1, 1], arguments.device);
-            token = model.next(&tokens, &caches).argmax(-1).reshape(()).item::<i64>()?;
+            token = decoder.next(&tokens, &caches).argmax(-1).reshape(()).item::<i64>()?;
             walls.push(start.elapsed().as_secs_f64() * 1e3);
             cpus.push(cpu_ms() - cpu);
         }

@@ -58,7 +58,8 @@ impl LanguageModel {
             is_done: false,
         };
         let mut completions: Vec<Completion<'_>> = texts.iter().map(start).collect();
-        let step = |tokens: &Tensor| self.model().next(tokens, &caches);
+        let decoder = self.model().decoder();
+        let step = |tokens: &Tensor| decoder.next(tokens, &caches);
         for tokens in generate_batch(&prompts, generation, device, step)? {
             for (completion, token) in completions.iter_mut().zip(tokens?) {
                 if let Some(token) = token.filter(|_| !completion.is_done) {

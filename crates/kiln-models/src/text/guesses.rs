@@ -45,7 +45,8 @@ impl<'a> Guesser<'a> {
         }
         let draft = draft.model();
         let caches = draft.caches(1, capacity.min(draft.config().positions));
-        let step: DraftStep<'a> = Box::new(|tokens, caches| draft.next(tokens, caches));
+        let decoder = draft.decoder();
+        let step: DraftStep<'a> = Box::new(move |tokens, caches| decoder.next(tokens, caches));
         let draft = Draft::new(caches, draft.norm.weight.device(), step);
         Ok(Guesser { count, draft: Some(draft), vocabulary: vocabulary(model) })
     }

@@ -23,8 +23,8 @@ impl<'a> TokenStream<'a> {
         new: &[i64],
         opts: GenerateOpts,
     ) -> TokenStream<'a> {
-        let model = model.model();
-        let step: Step<'a> = Box::new(|tokens| model.next(tokens, caches));
+        let (model, decoder) = (model.model(), model.model().decoder());
+        let step: Step<'a> = Box::new(move |tokens| decoder.next(tokens, caches));
         TokenStream::Generated(generate(new, opts, model.norm.weight.device(), step))
     }
 
@@ -36,10 +36,10 @@ impl<'a> TokenStream<'a> {
         [before, new]: [&[i64]; 2],
         mut opts: GenerateOpts,
     ) -> TokenStream<'a> {
-        let (model, before) = (model.model(), before.to_vec());
+        let (model, decoder, before) = (model.model(), model.model().decoder(), before.to_vec());
         opts.guesses = guesser.count;
         let guess: Guess<'a> = Box::new(move |new| guesser.guess(&[&before, new].concat()));
-        let step: Step<'a> = Box::new(|tokens| model.next_all(tokens, caches));
+        let step: Step<'a> = Box::new(move |tokens| decoder.next_all(tokens, caches));
         TokenStream::Guessed(speculate(new, opts, model.norm.weight.device(), caches, guess, step))
     }
 
