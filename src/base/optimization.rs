@@ -25,6 +25,8 @@ pub enum Optimization {
     /// What WebGPU does not promise, 64-bit numbers among it, on wgpu: without, shaders are those of a page, and
     /// there are no 64-bit floats.
     OptionalFeatures,
+    /// Products of one row that need not wait for each other as one launch, on the CPU.
+    JointLaunches,
     /// Convolutions by Winograd's transforms, on the CPU.
     Winograd,
     /// Convolutions as sums of shifted rows, on the CPU.
@@ -62,6 +64,7 @@ impl Optimization {
         ("plan-reuse", Optimization::PlanReuse),
         ("split", Optimization::Split),
         ("optional-features", Optimization::OptionalFeatures),
+        ("joint-launches", Optimization::JointLaunches),
         ("winograd", Optimization::Winograd),
         ("stencils", Optimization::Stencils),
         ("distance-products", Optimization::DistanceProducts),

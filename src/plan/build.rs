@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::base::progress::{self, Task};
-use crate::base::{Device, DeviceKind, Result, Shape, Span};
+use crate::base::{Device, DeviceKind, Optimization, Result, Shape, Span};
 use crate::ir::collect::{Collected, collect_body};
 use crate::ir::collective::{Channel, CollectiveKind};
 use crate::ir::op::LoopSpec;
@@ -16,6 +16,7 @@ use crate::kernel::cost::work_cost;
 use crate::plan::cache::Lookup;
 use crate::plan::context::{Context, add};
 use crate::plan::donate::LeafMemory;
+use crate::plan::joint::joint_launches;
 use crate::plan::key::{alike, body_key};
 use crate::plan::observe::ObservedRun;
 use crate::plan::run::UserCall;
@@ -56,6 +57,8 @@ pub(crate) type MemoryTargets = Vec<(Device, u64)>;
 pub(crate) struct CompiledPlan {
     /// What each step runs.
     pub runs: Vec<CompiledStep>,
+    /// By step, how many from it on its device launches as one.
+    pub joint: Vec<usize>,
     backends: Vec<(Device, Arc<dyn Backend>)>,
 }
 
@@ -99,6 +102,20 @@ pub(crate) enum CompiledStep {
     Collective(CollectiveKind),
     /// A repetition; its plan is among [`Plan::bodies`].
     Repeat(Arc<LoopSpec>),
+}
+
+impl CompiledStep {
+    /// A program whose indices are all in range.
+    pub fn unchecked_program(&self) -> Option<&dyn Program> {
+        match self {
+            CompiledStep::Program { program, indexes: None, .. } => Some(program.as_ref()),
+            CompiledStep::Program { .. }
+            | CompiledStep::Nothing
+            | CompiledStep::Transfer
+            | CompiledStep::Collective(_)
+            | CompiledStep::Repeat(_) => None,
+        }
+    }
 }
 
 impl Plan {
@@ -212,8 +229,12 @@ impl Plan {
                 }
             }
         }
+        let mut compiled = CompiledPlan { runs, joint: Vec::new(), backends };
+        if Optimization::JointLaunches.is_on() {
+            compiled.joint = joint_launches(&self.schedule, &compiled);
+        }
         // Of two threads that compile one plan, the first sets it.
-        Ok(self.compiled.get_or_init(|| CompiledPlan { runs, backends }))
+        Ok(self.compiled.get_or_init(|| compiled))
     }
 
     /// Where the steps run and their memory is, some devices more than once.

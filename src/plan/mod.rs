@@ -34,6 +34,7 @@ pub(crate) mod fallback;
 pub mod guard;
 #[doc(hidden)]
 pub mod history;
+mod joint;
 #[doc(hidden)]
 pub mod key;
 pub mod memory;

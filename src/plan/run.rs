@@ -369,6 +369,9 @@ impl<'a> Execution<'a> {
         if debug::clock().is_some() || self.observed.is_some() || config().check {
             return 0;
         }
+        if self.is_joint(number) {
+            return self.compiled.joint[number];
+        }
         let steps = &self.plan.schedule.steps[number..];
         let device = steps[0].device;
         let backend = self.compiled.backend(device);
@@ -382,8 +385,14 @@ impl<'a> Execution<'a> {
         steps.iter().zip(&self.compiled.runs[number..]).take_while(joins).count()
     }
 
+    /// Whether the steps from this one on are one launch.
+    fn is_joint(&self, number: usize) -> bool {
+        self.compiled.joint.get(number).is_some_and(|&count| count > 1)
+    }
+
     /// Launches the programs of several steps.
     fn launch_all(&self, numbers: Range<usize>) -> Result<()> {
+        let first = numbers.start;
         let runs = &self.compiled.runs;
         let replays = runs[numbers.clone()].iter().find_map(|run| match run {
             CompiledStep::Program { replay, .. } => Some(replay),
@@ -411,7 +420,11 @@ impl<'a> Execution<'a> {
         bounds.iter().try_for_each(|(step, _, bytes, bound)| {
             self.count_launch(*bytes);
             self.check_indices(step, &bound.status)
-        })
+        })?;
+        if self.is_joint(first) {
+            self.launched.update(|count| count - (bounds.len() as u64).saturating_sub(1));
+        }
+        Ok(())
     }
 
     /// An operation that uses indices, for whoever finds one out of range.

@@ -63,6 +63,8 @@ pub struct Capabilities {
     /// Whether reads under conditions cost what others do. Elsewhere a kernel is cut at its conditions, which
     /// one cannot be after a product or within its rows: there they stay apart.
     pub cheap_guards: bool,
+    /// Whether products of one row are one launch where they need not wait for each other.
+    pub joint_rows: bool,
     /// The alignment of outputs, in bytes.
     pub output_alignment: usize,
     /// Whether a thread can wait for it. In a page of a browser none can wait for a GPU: what needs an
@@ -385,6 +387,12 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     /// others', by [`Backend::launch_all`].
     fn replays(&self, program: &dyn Program) -> bool {
         let _ = program;
+        false
+    }
+    /// Whether a program may be launched as one with another right before it, of which it needs nothing, or each
+    /// element for the same one of its own: by [`Backend::launch_all`].
+    fn joins(&self, before: &dyn Program, program: &dyn Program) -> bool {
+        let _ = (before, program);
         false
     }
     /// Enqueues launches of a plan that follow each other. `replay` is the

@@ -46,6 +46,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     in_place: InPlace::AnyOutputs,
     late_index_errors: false,
     cheap_guards: true,
+    joint_rows: false,
     output_alignment: 1,
     can_block: true,
 };

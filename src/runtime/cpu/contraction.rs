@@ -6,6 +6,7 @@
 
 mod bf16_operand;
 pub mod differences;
+pub mod joint;
 mod operand;
 mod quantized_rows;
 mod result;
@@ -26,8 +27,8 @@ use crate::kernel::contraction::as_reduction;
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{
-    self, AbsoluteDifference, Bf16x2, GemmOperand, GemmOutput, GemmProblem, IntegerLoops, IntegerProblem,
-    PackOrder, PackRequest, SquaredDifference,
+    self, AbsoluteDifference, Bf16x2, GemmElement, GemmOperand, GemmOutput, GemmProblem, IntegerLoops,
+    IntegerProblem, PackOrder, PackRequest, SquaredDifference,
 };
 use crate::runtime::cpu::memory::MemoryView;
 use crate::runtime::cpu::thresholds::{
@@ -321,62 +322,92 @@ pub(super) fn target(kernel: &Kernel, dtype: DType, groups: [&[AxisId]; 3]) -> R
     ResultTarget::Blocks(BlockProgram::new(&flat, axes, None))
 }
 
+/// What is done with a product.
+trait ProblemUser {
+    /// # Safety
+    /// As [`gemm::run`].
+    unsafe fn product<T: GemmElement>(self, problem: &GemmProblem<T>);
+    /// # Safety
+    /// As [`IntegerProblem::run`].
+    unsafe fn integers(self, problem: &IntegerProblem<'_>);
+}
+
+/// It is computed.
+struct RunProblem;
+
+impl ProblemUser for RunProblem {
+    unsafe fn product<T: GemmElement>(self, problem: &GemmProblem<T>) {
+        // SAFETY: the caller's promise.
+        unsafe { gemm::run(problem) }
+    }
+    unsafe fn integers(self, problem: &IntegerProblem<'_>) {
+        // SAFETY: the caller's promise.
+        unsafe { problem.run() }
+    }
+}
+
 impl ContractionProgram {
     /// Runs the product.
     pub fn launch(&self, bindings: &Bindings<'_>) {
+        self.with_problem(bindings, RunProblem);
+    }
+
+    /// Passes the product on this memory.
+    fn with_problem(&self, bindings: &Bindings<'_>, user: impl ProblemUser) {
         match self.terms {
-            SummedTerms::Products => self.run_products(bindings),
-            SummedTerms::PairsOfProducts => self.run_pairs(bindings),
-            SummedTerms::SquaredDifferences => self.run::<SquaredDifference>(bindings),
-            SummedTerms::AbsoluteDifferences => self.run::<AbsoluteDifference>(bindings),
+            SummedTerms::Products => self.with_products(bindings, user),
+            SummedTerms::PairsOfProducts => self.with_pairs(bindings, user),
+            SummedTerms::SquaredDifferences => self.with_terms::<SquaredDifference>(bindings, user),
+            SummedTerms::AbsoluteDifferences => self.with_terms::<AbsoluteDifference>(bindings, user),
         }
     }
 
-    fn run_products(&self, bindings: &Bindings<'_>) {
+    fn with_products(&self, bindings: &Bindings<'_>, user: impl ProblemUser) {
         if let Some((rows, loops)) = self.integer_rows() {
-            return self.run_integers(bindings, rows, loops);
+            return self.with_integers(bindings, rows, loops, user);
         }
         match self.dtype {
-            DType::F32 | DType::F16 | DType::BF16 => self.run::<f32>(bindings),
-            DType::F64 => self.run::<f64>(bindings),
-            DType::I64 => self.run::<i64>(bindings),
-            DType::I32 => self.run::<i32>(bindings),
-            DType::U32 => self.run::<u32>(bindings),
-            DType::U8 | DType::Bool => self.run::<u8>(bindings),
+            DType::F32 | DType::F16 | DType::BF16 => self.with_terms::<f32>(bindings, user),
+            DType::F64 => self.with_terms::<f64>(bindings, user),
+            DType::I64 => self.with_terms::<i64>(bindings, user),
+            DType::I32 => self.with_terms::<i32>(bindings, user),
+            DType::U32 => self.with_terms::<u32>(bindings, user),
+            DType::U8 | DType::Bool => self.with_terms::<u8>(bindings, user),
         }
     }
 
-    fn run<T: gemm::GemmElement>(&self, bindings: &Bindings<'_>) {
+    fn with_terms<T: GemmElement>(&self, bindings: &Bindings<'_>, user: impl ProblemUser) {
         let (fill_a, fill_b) = (self.a.filler::<T>(bindings), self.b.filler::<T>(bindings));
         let [dots_a, dots_b] = [&self.a, &self.b].map(|side| side.dots::<T>(bindings, self.k));
         let (batch_a, batch_b) = (self.a.offsets(), self.b.offsets());
         let a = self.a.operand(bindings, &batch_a, fill_a.as_deref()).with_dots(dots_a.as_deref());
         let b = self.b.operand(bindings, &batch_b, fill_b.as_deref()).with_dots(dots_b.as_deref());
-        self.multiply(bindings, self.k, [a, b]);
+        self.with_operands(bindings, self.k, [a, b], user);
     }
 
-    fn run_pairs(&self, bindings: &Bindings<'_>) {
+    fn with_pairs(&self, bindings: &Bindings<'_>, user: impl ProblemUser) {
         let [a, b] = [&self.a, &self.b].map(|side| Bf16Operand::new(side, self.k, bindings));
         let (fill_a, fill_b) =
             (|fill: PackRequest<Bf16x2>| a.fill(fill), |fill: PackRequest<Bf16x2>| b.fill(fill));
         let (batch_a, batch_b) = (|batch: usize| a.offset(batch), |batch: usize| b.offset(batch));
         let operands = [a.operand(&batch_a, &fill_a), b.operand(&batch_b, &fill_b)];
-        self.multiply(bindings, self.k.div_ceil(2), operands);
+        self.with_operands(bindings, self.k.div_ceil(2), operands, user);
     }
 
-    /// Multiplies operands of so many depths.
-    fn multiply<T: gemm::GemmElement>(
+    /// Passes the product of operands of so many depths.
+    fn with_operands<T: GemmElement>(
         &self,
         bindings: &Bindings<'_>,
         k: usize,
         [a, b]: [GemmOperand<'_, T>; 2],
+        user: impl ProblemUser,
     ) {
         self.with_output(bindings, |out| {
             let problem = GemmProblem { batch: self.batch, m: self.m, n: self.n, k, a, b, out };
             // SAFETY: the kernel's accesses lie inside its buffers, outputs do not
             // overlap inputs of a contraction, and block programs write what they
             // are asked for.
-            unsafe { gemm::run(&problem) }
+            unsafe { user.product(&problem) }
         });
     }
 
@@ -388,8 +419,14 @@ impl ContractionProgram {
         (loops.panels.is_some() || self.m == 1).then_some((rows, loops))
     }
 
-    /// Multiplies rows, rounded to 8 bits, with packed numbers.
-    fn run_integers(&self, bindings: &Bindings<'_>, rows: &QuantizedRows, loops: IntegerLoops) {
+    /// Passes the product of rows, rounded to 8 bits, with packed numbers.
+    fn with_integers(
+        &self,
+        bindings: &Bindings<'_>,
+        rows: &QuantizedRows,
+        loops: IntegerLoops,
+        user: impl ProblemUser,
+    ) {
         let (fill, offsets) = (self.a.filler::<f32>(bindings), self.a.offsets());
         let a = self.a.operand(bindings, &offsets, fill.as_deref());
         let ContractionProgram { batch, m, n, k, .. } = *self;
@@ -398,16 +435,12 @@ impl ContractionProgram {
         self.with_output(bindings, |out| {
             let problem = IntegerProblem { batch, m, n, k, loops, a, b: &lines, out };
             // SAFETY: as above.
-            unsafe { problem.run() }
+            unsafe { user.integers(&problem) }
         });
     }
 
     /// Passes where the result goes.
-    fn with_output<T: gemm::GemmElement>(
-        &self,
-        bindings: &Bindings<'_>,
-        run: impl FnOnce(GemmOutput<'_, T>),
-    ) {
+    fn with_output<T: GemmElement>(&self, bindings: &Bindings<'_>, run: impl FnOnce(GemmOutput<'_, T>)) {
         let drained = match &self.out {
             ResultTarget::Blocks(program) => Some(program.launch(bindings)),
             ResultTarget::Strided(_) => None,

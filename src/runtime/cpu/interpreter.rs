@@ -15,7 +15,7 @@ pub const INTERPRETS: bool = !cfg!(feature = "cpu");
 
 /// What the device can do then.
 pub fn limited(capabilities: Capabilities) -> Capabilities {
-    Capabilities { attention: None, in_place: InPlace::Never, ..capabilities }
+    Capabilities { attention: None, in_place: InPlace::Never, joint_rows: false, ..capabilities }
 }
 
 /// The program of a kernel.

@@ -12,6 +12,7 @@ pub mod memory;
 pub mod pool;
 pub(crate) mod reference;
 mod regions;
+mod row_product;
 mod sort;
 mod stencil;
 mod team;
@@ -20,10 +21,12 @@ pub mod thresholds;
 pub mod tile;
 mod winograd;
 
+use std::any::Any;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use kiln_simd::micro;
+use smallvec::SmallVec;
 
 use crate::base::{Device, Error, Optimization, Result};
 use crate::ir::{Custom, DeviceBuffer, Type};
@@ -31,14 +34,17 @@ use crate::kernel::horizontal_fusion::fuse_horizontally;
 use crate::kernel::index_set_splitting::split_index_set;
 use crate::kernel::{Contraction, Kernel, KernelRoot, Sort, Workload};
 use crate::runtime::cpu::attention::AttentionProgram;
+use crate::runtime::cpu::contraction::joint::JointLaunch;
 use crate::runtime::cpu::interpreter::INTERPRETS;
 use crate::runtime::cpu::memory::MemoryView;
 use crate::runtime::cpu::pool::HostPool;
+use crate::runtime::cpu::row_product::ColumnOrder;
 use crate::runtime::cpu::stencil::Stencil;
 use crate::runtime::cpu::thresholds::{CAPABILITY_ROW_BYTES, SPLIT_MIN_POINTS};
 use crate::runtime::cpu::winograd::Winograd;
 use crate::runtime::{
-    Backend, Binding, Bindings, Capabilities, InPlace, Ledger, MemoryStats, Program, Properties, host,
+    Backend, Binding, Bindings, Capabilities, InPlace, Launch, Ledger, MemoryStats, Program, Properties,
+    Replay, host,
 };
 
 /// The host processor as a device. Launches run at once, on the calling
@@ -74,6 +80,7 @@ impl CpuBackend {
             in_place: InPlace::AnyOutputs,
             late_index_errors: false,
             cheap_guards: false,
+            joint_rows: Optimization::JointLaunches.is_on(),
             output_alignment: 1,
             can_block: true,
         };
@@ -155,6 +162,17 @@ impl Backend for CpuBackend {
     fn sync(&self) -> Result<()> {
         Ok(())
     }
+    fn joins(&self, before: &dyn Program, program: &dyn Program) -> bool {
+        [before, program].into_iter().all(|program| row_product_of(program).is_some())
+    }
+    fn launch_all(&self, launches: &[Launch<'_>], _: &Replay) -> Result<u64> {
+        let rows = launches.iter().map(|launch| Some((row_product_of(launch.program)?, &launch.bindings)));
+        match rows.collect::<Option<SmallVec<[JointLaunch<'_>; 4]>>>() {
+            Some(rows) => contraction::joint::launch(&rows, column_order(launches)),
+            None => launches.iter().try_for_each(|launch| launch.program.launch(&launch.bindings))?,
+        }
+        Ok(0)
+    }
     fn describe(&self) -> String {
         self.properties().name
     }
@@ -191,6 +209,26 @@ impl Backend for CpuBackend {
     fn empty_cache(&self) {
         self.pool.empty_cache();
     }
+}
+
+/// The contraction of a program, if it is of one row.
+fn row_product_of(program: &dyn Program) -> Option<&contraction::ContractionProgram> {
+    let ProductProgram(product) = (program as &dyn Any).downcast_ref()?;
+    product.is_of_one_row().then_some(product)
+}
+
+/// Whether the columns of some launches wait for those of the first.
+fn column_order(launches: &[Launch<'_>]) -> ColumnOrder {
+    let Some((first, later)) = launches.split_first() else { return ColumnOrder::Independent };
+    let is_written = |input: &Binding<'_>| {
+        first
+            .bindings
+            .outputs
+            .iter()
+            .any(|output| (output.buffer.handle, output.offset) == (input.buffer.handle, input.offset))
+    };
+    let waits = later.iter().any(|launch| launch.bindings.inputs.iter().any(is_written));
+    if waits { ColumnOrder::Elementwise } else { ColumnOrder::Independent }
 }
 
 /// The program of a kernel with a contraction.

@@ -263,6 +263,8 @@ pub const INTEGER_TASK_ROWS: usize = 256;
 pub const INTEGER_TASK_COLUMNS: usize = 256;
 /// Multiply-adds that one thread does as fast as two.
 pub const INTEGER_SERIAL_MULTIPLY_ADDS: usize = 1 << 16;
+/// The same of products of one row that are launched together.
+pub const JOINT_SERIAL_MULTIPLY_ADDS: usize = 1 << 16;
 
 // Attention.
 

@@ -81,6 +81,7 @@ pub fn capabilities(processors: usize) -> Capabilities {
         in_place: InPlace::SingleOutput,
         late_index_errors: true,
         cheap_guards: true,
+        joint_rows: false,
         output_alignment: 16,
         can_block: true,
     }

@@ -114,6 +114,7 @@ impl WgpuBackend {
                 in_place,
                 late_index_errors: true,
                 cheap_guards: true,
+                joint_rows: false,
                 output_alignment: 256,
                 can_block: THREADS_WAIT,
             },

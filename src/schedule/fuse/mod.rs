@@ -313,6 +313,9 @@ impl<'a> FusionState<'a> {
             if epilogue && self.group(reader).structural {
                 continue;
             }
+            if self.is_joint_row(id) && self.group(reader).contraction {
+                continue;
+            }
             let before = |other| other == reader || self.depends(reader, other) == Dependence::No;
             let before_others = readers.iter().all(|&other| before(other));
             if before_others && self.try_join(reader, id, true).is_ok() {
@@ -321,6 +324,14 @@ impl<'a> FusionState<'a> {
             }
         }
         false
+    }
+
+    /// Whether a value is a row that several products read, which are one launch if none of them computes it
+    /// for the others.
+    fn is_joint_row(&self, id: NodeId) -> bool {
+        let ty = self.graph.ty(id);
+        let is_row = ty.shape.last().is_some_and(|&extent| extent == ty.shape.numel());
+        is_row && self.before_product[id.index()] && (self.context.capabilities)(ty.device).joint_rows
     }
 
     /// Computes a node in a kernel that reads it.

@@ -6,6 +6,7 @@ use kiln_simd::gemm::{Axpy, Dot, GemmElement, MicroKernel};
 
 use super::grid::{for_each, workers};
 use super::{DotRequest, GemmOperand, GemmOutput, GemmProblem, OutputBlock, PackOrder, PackRequest, scratch};
+use crate::runtime::cpu::row_product::RowProduct;
 use crate::runtime::cpu::thresholds::{
     GEMV_FILLED_ELEMENTS, GEMV_MAX_COLUMNS, GEMV_MAX_FILLED_ROW, GEMV_MAX_SHARED_K, GEMV_MAX_VECTORS,
     GEMV_MIN_COLUMNS, GEMV_SERIAL_MULTIPLY_ADDS,
@@ -110,6 +111,36 @@ impl<'a, T: GemmElement> GemvOperands<'a, T> {
                 [rows, (GEMV_FILLED_ELEMENTS / rows).next_multiple_of(8).min(k)]
             }
         }
+    }
+}
+
+/// A product of one row, part by part.
+pub(super) struct RowOfMatrix<'a, T: 'static> {
+    problem: &'a GemmProblem<'a, T>,
+    kernel: &'static MicroKernel<T>,
+    operands: GemvOperands<'a, T>,
+}
+
+impl<'a, T: GemmElement> RowOfMatrix<'a, T> {
+    pub(super) fn of(problem: &'a GemmProblem<'a, T>) -> Option<RowOfMatrix<'a, T>> {
+        let operands = GemvOperands::of(problem).filter(|operands| operands.is_row)?;
+        Some(RowOfMatrix { problem, kernel: &T::kernels()[0], operands })
+    }
+}
+
+impl<T: GemmElement> RowProduct for RowOfMatrix<'_, T> {
+    fn columns(&self) -> usize {
+        self.operands.rows
+    }
+    fn multiply_adds(&self) -> usize {
+        self.problem.work()
+    }
+    fn step(&self, workers: usize) -> usize {
+        self.operands.step(workers, self.kernel)
+    }
+    unsafe fn compute(&self, columns: Range<usize>) {
+        // SAFETY: the caller's promise.
+        unsafe { task(self.problem, self.kernel, &self.operands, 0, columns) };
     }
 }
 

@@ -57,7 +57,7 @@ pub fn even_split(total: usize, most: usize, unit: usize) -> usize {
 
 /// Calls `body` for `0..count`, in groups of `group`, on the device's threads if there are
 /// several workers.
-pub(super) fn for_each(workers: usize, count: usize, group: usize, body: impl Fn(usize) + Sync) {
+pub fn for_each(workers: usize, count: usize, group: usize, body: impl Fn(usize) + Sync) {
     if workers == 1 || count <= 1 {
         (0..count).for_each(body);
     } else {
@@ -69,6 +69,6 @@ pub(super) fn for_each(workers: usize, count: usize, group: usize, body: impl Fn
 
 /// How many threads to use for `work` multiply-adds, where up to `serial` of
 /// them take less time than another thread takes to wake.
-pub(super) fn workers(work: usize, serial: usize) -> usize {
+pub fn workers(work: usize, serial: usize) -> usize {
     if work <= serial { 1 } else { threads::count() }
 }

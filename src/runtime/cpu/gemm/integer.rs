@@ -11,6 +11,7 @@ use kiln_simd::micro::{
 use super::blocked::{OutputSum, store_block};
 use super::grid::{OutputGrid, TaskArea, even_split, for_each, workers};
 use super::{GemmOperand, GemmOutput, scratch};
+use crate::runtime::cpu::row_product::RowProduct;
 use crate::runtime::cpu::thresholds::{
     INTEGER_ROUNDED_ROWS, INTEGER_SERIAL_MULTIPLY_ADDS, INTEGER_TASK_COLUMNS, INTEGER_TASK_ROWS,
     INTEGER_TASKS_PER_THREAD,
@@ -51,19 +52,34 @@ impl IntegerProblem<'_> {
     /// # Safety
     /// As [`super::run`]; codes and scales are readable for all lines.
     pub unsafe fn run(&self) {
-        let blocks = self.k / QUANTIZED_BLOCK;
         for batch in 0..self.batch {
-            scratch::with(self.m * self.k, |codes| {
-                scratch::with(self.m * blocks, |of_blocks: *mut RoundedBlock| {
-                    let rows = SharedRows(RoundedRows { codes, blocks: of_blocks });
-                    // SAFETY: there is room for all rows; the caller's promise.
-                    unsafe {
-                        self.round(batch, &rows);
-                        self.multiply(batch, &rows);
-                    }
-                });
-            });
+            // SAFETY: the caller's promise.
+            unsafe { self.with_rounded(batch, |rows| self.multiply(batch, rows)) };
         }
+    }
+
+    /// Passes the product as one of one row, if it is.
+    ///
+    /// # Safety
+    /// As [`IntegerProblem::run`], until what is passed is computed.
+    pub unsafe fn with_row_product(&self, use_it: impl FnOnce(Option<&dyn RowProduct>)) {
+        if self.batch != 1 || self.m != 1 {
+            return use_it(None);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.with_rounded(0, |rows| use_it(Some(&RoundedRow { problem: self, rows }))) };
+    }
+
+    /// Passes a batch's rows, rounded.
+    unsafe fn with_rounded(&self, batch: usize, use_them: impl FnOnce(&SharedRows)) {
+        scratch::with(self.m * self.k, |codes| {
+            scratch::with(self.m * self.k / QUANTIZED_BLOCK, |blocks: *mut RoundedBlock| {
+                let rows = SharedRows(RoundedRows { codes, blocks });
+                // SAFETY: there is room for all rows; the caller's promise.
+                unsafe { self.round(batch, &rows) };
+                use_them(&rows);
+            });
+        });
     }
 
     /// Rounds all rows, once for all tasks.
@@ -88,7 +104,7 @@ impl IntegerProblem<'_> {
     /// Multiplies rounded rows.
     unsafe fn multiply(&self, batch: usize, rows: &SharedRows) {
         let workers = self.workers();
-        let most = if workers == 1 { self.n } else { self.n.div_ceil(INTEGER_TASKS_PER_THREAD * workers) };
+        let most = self.most_columns(workers);
         let panels = self.loops.panels.filter(|_| self.m > 1);
         let col_step = match panels {
             Some(_) => even_split(self.n, most.min(INTEGER_TASK_COLUMNS), PANEL_COLUMNS),
@@ -101,20 +117,28 @@ impl IntegerProblem<'_> {
             row_step: even_split(self.m, INTEGER_TASK_ROWS, 1),
             col_step,
         };
-        for_each(workers, grid.tasks(), 1, |task| {
-            let area = grid.area(task);
-            let ld = scratch::padded::<f32>(area.cols.len());
-            scratch::with(area.rows.len() * ld, |ptr: *mut f32| {
-                let sum = OutputSum { ptr, ld: ld as isize };
-                // SAFETY: there is room for all products; the caller's promise, and areas do not overlap.
-                unsafe {
-                    match panels {
-                        Some(panels) => self.multiply_panels(panels, &area, rows, sum),
-                        None => self.multiply_rows(&area, rows, sum),
-                    }
-                    store_block(&self.out, &f32::kernels()[0], &area, sum);
+        // SAFETY: the caller's promise, and areas do not overlap.
+        for_each(workers, grid.tasks(), 1, |task| unsafe { self.block(panels, &grid.area(task), rows) });
+    }
+
+    /// Most columns of a task.
+    fn most_columns(&self, workers: usize) -> usize {
+        if workers == 1 { self.n } else { self.n.div_ceil(INTEGER_TASKS_PER_THREAD * workers) }
+    }
+
+    /// Computes a block of C and stores it.
+    unsafe fn block(&self, panels: Option<IntegerPanels>, area: &TaskArea, rows: &SharedRows) {
+        let ld = scratch::padded::<f32>(area.cols.len());
+        scratch::with(area.rows.len() * ld, |ptr: *mut f32| {
+            let sum = OutputSum { ptr, ld: ld as isize };
+            // SAFETY: there is room for all products; the caller's promise.
+            unsafe {
+                match panels {
+                    Some(panels) => self.multiply_panels(panels, area, rows, sum),
+                    None => self.multiply_rows(area, rows, sum),
                 }
-            });
+                store_block(&self.out, &f32::kernels()[0], area, sum);
+            }
         });
     }
 
@@ -164,6 +188,29 @@ impl IntegerProblem<'_> {
 
     fn workers(&self) -> usize {
         workers(self.m * self.n * self.k, INTEGER_SERIAL_MULTIPLY_ADDS)
+    }
+}
+
+/// One rounded row, and the product that it is of.
+struct RoundedRow<'a> {
+    problem: &'a IntegerProblem<'a>,
+    rows: &'a SharedRows,
+}
+
+impl RowProduct for RoundedRow<'_> {
+    fn columns(&self) -> usize {
+        self.problem.n
+    }
+    fn multiply_adds(&self) -> usize {
+        self.problem.n * self.problem.k
+    }
+    fn step(&self, workers: usize) -> usize {
+        self.problem.most_columns(workers).next_multiple_of(4)
+    }
+    unsafe fn compute(&self, cols: Range<usize>) {
+        let area = TaskArea { batch: 0, rows: 0..1, cols };
+        // SAFETY: the caller's promise.
+        unsafe { self.problem.block(None, &area, self.rows) };
     }
 }
 

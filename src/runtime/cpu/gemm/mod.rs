@@ -24,10 +24,12 @@ mod tile_prefetch;
 
 use std::ops::Range;
 
-pub use grid::even_split;
+pub use grid::{even_split, for_each, workers};
 pub use integer::{IntegerLoops, IntegerProblem};
 use kiln_simd::gemm::MicroKernel;
 pub use kiln_simd::gemm::{AbsoluteDifference, Bf16x2, GemmElement, SquaredDifference, has_matrix_unit};
+
+use crate::runtime::cpu::row_product::RowProduct;
 
 /// Whether this processor multiplies [`Bf16x2`]s by an instruction of its own; tests do so
 /// without.
@@ -161,6 +163,21 @@ pub struct GemmProblem<'a, T> {
 pub unsafe fn run<T: GemmElement>(problem: &GemmProblem<T>) {
     // SAFETY: the caller's promise; the list holds what this processor has.
     unsafe { run_with(problem, &T::kernels()[0]) }
+}
+
+/// Passes a product as one of one row, if [`run`] computes it so.
+///
+/// # Safety
+/// As [`run`], until what is passed is computed.
+pub unsafe fn with_row_product<T: GemmElement>(
+    problem: &GemmProblem<T>,
+    use_it: impl FnOnce(Option<&dyn RowProduct>),
+) {
+    let is_row = problem.batch == 1 && problem.m == 1 && problem.n > 0 && !split_k::worthwhile(problem);
+    match gemv::RowOfMatrix::of(problem).filter(|_| is_row) {
+        Some(row) => use_it(Some(&row)),
+        None => use_it(None),
+    }
 }
 
 /// [`run`] on the calling thread alone.
