@@ -98,6 +98,41 @@ fn rows_times_quantized_weights(precision: Precision) {
     assert!(few.len() == Quantization::ALL.len() && few == more, "{precision:?}");
 }
 
+/// Products of one row with packed weights are one launch, with the bits that each has alone.
+fn joint_products_of_a_row(precision: Precision) {
+    let k = 608;
+    let x = Tensor::from_vec((0..k).map(|i| (0.3 * i as f32).cos()).collect::<Vec<_>>(), [1, k], ());
+    for quantization in Quantization::ALL {
+        let weight = |lines: usize| {
+            let numbers = small([lines, k], lines, Device::cpu()) * 0.11;
+            QuantizedTensor::quantize(&numbers, quantization).expect("packed").dequantize()
+        };
+        let products = || [600, 33, 192].map(|lines| x.linear(&weight(lines), None));
+        let (together, alone) = (products(), products());
+        let before = kiln::context().counters().kernels_launched;
+        realize(&together.each_ref()).expect("products");
+        let launched = kiln::context().counters().kernels_launched - before;
+        assert_eq!(launched, 1, "{quantization:?}, {precision:?}");
+        let bits = |y: &Tensor| y.to_vec::<f32>().expect("a product").iter().map(|y| y.to_bits()).collect();
+        for (one, other) in together.iter().zip(&alone) {
+            let (one, other): (Vec<u32>, Vec<u32>) = (bits(one), bits(other));
+            assert!(one == other, "{quantization:?}, {precision:?}");
+        }
+        // A gated pair: the second product reads the first at its own elements.
+        let [gate, up] = [7, 9].map(|seed| {
+            let numbers = small([333, k], seed, Device::cpu()) * 0.11;
+            QuantizedTensor::quantize(&numbers, quantization).expect("packed").dequantize()
+        });
+        let [gate, up] = [gate, up].map(|weight| x.linear(&weight, None));
+        let gated = gate.silu() * &up;
+        let before = kiln::context().counters().kernels_launched;
+        gated.realize().expect("a gated pair");
+        assert_eq!(kiln::context().counters().kernels_launched - before, 1);
+        let error = (gated - gate.realize().expect("a gate").silu() * up.realize().expect("a factor")).abs();
+        assert!(error.max(..).item::<f32>().expect("an error") < 1e-4, "{quantization:?}, {precision:?}");
+    }
+}
+
 /// What products of many rows may be off by: at medium precision both factors may have 8 significant bits.
 fn many_rows_on_the_cpu(precision: Precision) {
     let (m, n, k) = (33, 50, 131);
@@ -142,6 +177,7 @@ fn the_setting_says_how_exactly_32_bit_floats_are_multiplied() {
         set_float32_matmul_precision(precision);
         systems_are_solved_exactly();
         rows_times_quantized_weights(precision);
+        joint_products_of_a_row(precision);
         many_rows_on_the_cpu(precision);
         // The CPU multiplies floats exactly, but for a matrix unit.
         let on_cpu = sum_of_64(beyond_bf16, Device::cpu());

@@ -308,7 +308,7 @@ impl<'a> Execution<'a> {
             self.compiled.backend(step.device).sync()?;
             debug::launched(start, &step.name(&self.plan.schedule.graph), bytes);
         }
-        self.count_launch(bytes);
+        self.count_launches(1, bytes);
         self.check_indices(step, &bound.status)
     }
 
@@ -334,9 +334,9 @@ impl<'a> Execution<'a> {
         }
     }
 
-    fn count_launch(&self, bytes: u64) {
-        self.launched.update(|count| count + 1);
-        self.moved.update(|count| count + bytes);
+    fn count_launches(&self, launches: usize, bytes: u64) {
+        self.launched.update(|count| count + launches as u64);
+        self.moved.update(|moved| moved + bytes);
     }
 
     /// What a step's program works on; `None` if there is nothing to do.
@@ -417,14 +417,10 @@ impl<'a> Execution<'a> {
         let saved = self.compiled.backend(steps[0].device).launch_all(&launches, replay)?;
         add(&self.context.counts.graphs_launched, u64::from(saved > 0));
         add(&self.context.counts.launches_saved, saved);
-        bounds.iter().try_for_each(|(step, _, bytes, bound)| {
-            self.count_launch(*bytes);
-            self.check_indices(step, &bound.status)
-        })?;
-        if self.is_joint(first) {
-            self.launched.update(|count| count - (bounds.len() as u64).saturating_sub(1));
-        }
-        Ok(())
+        let most = if self.is_joint(first) { 1 } else { launches.len() };
+        let bytes = bounds.iter().map(|(_, _, bytes, _)| bytes).sum();
+        self.count_launches(launches.len().min(most), bytes);
+        bounds.iter().try_for_each(|(step, _, _, bound)| self.check_indices(step, &bound.status))
     }
 
     /// An operation that uses indices, for whoever finds one out of range.
