@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::ir::{Graph, NodeId, Op};
-use crate::kernel::{Affine, AxisId, Expr, Kernel};
+use crate::kernel::{Affine, AxisId, Kernel};
 use crate::plan::build::CompiledPlan;
 use crate::schedule::{Location, MemoryPlan, ScheduledGraph, Step};
 
@@ -71,11 +71,12 @@ fn order(schedule: &ScheduledGraph, earlier: &Step, later: &Step) -> Option<Step
     if overlap(&[*stored], &others) || (overlap(&[*stored], &[*output]) && !in_place) {
         return None;
     }
-    match later.inputs.iter().position(|input| input == stored) {
-        None => (!in_place).then_some(StepOrder::Independent),
-        Some(input) => reads_elementwise(earlier.kernel()?, later.kernel()?, input as u32)
-            .then_some(StepOrder::Elementwise),
+    let mut reads = (0..).zip(&later.inputs).filter(|(_, input)| *input == stored).peekable();
+    if reads.peek().is_none() {
+        return (!in_place).then_some(StepOrder::Independent);
     }
+    let (earlier, later) = (earlier.kernel()?, later.kernel()?);
+    reads.all(|(input, _)| reads_elementwise(earlier, later, input)).then_some(StepOrder::Elementwise)
 }
 
 /// Whether two values may share memory.
@@ -112,23 +113,11 @@ fn reads_elementwise(earlier: &Kernel, later: &Kernel, input: u32) -> bool {
     let same_columns = extents(earlier, columns) == extents(later, own)
         && from.address.offset == to.address.offset
         && steps(&from.address, columns) == steps(&to.address, own);
+    let mut reads = later.exprs.iter().filter_map(|node| node.expr.load());
     same_columns
-        && later.exprs.iter().all(|node| match &node.expr {
-            Expr::Load(number, access) if *number == input => {
-                access.affine == to.address && access.dynamic.is_empty() && access.guard.is_always()
-            }
-            Expr::Load(..)
-            | Expr::Const(_)
-            | Expr::Arg(_)
-            | Expr::Index(_)
-            | Expr::Inside(_)
-            | Expr::Alu(..)
-            | Expr::Cast(_)
-            | Expr::Bitcast(_)
-            | Expr::Reduce(..)
-            | Expr::Scan(..)
-            | Expr::Checked(..)
-            | Expr::Accumulator => true,
+        && reads.all(|(number, access)| {
+            let is_own = access.affine == to.address && access.dynamic.is_empty() && access.guard.is_always();
+            number != input || is_own
         })
 }
 
