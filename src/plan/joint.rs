@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::ir::{Graph, NodeId, Op};
 use crate::kernel::{Affine, AxisId, Kernel};
 use crate::plan::build::CompiledPlan;
+use crate::schedule::memory::read_where_written;
 use crate::schedule::{Location, MemoryPlan, ScheduledGraph, Step};
 
 /// By step, how many from it on are one launch.
@@ -13,32 +14,20 @@ pub(super) fn joint_launches(schedule: &ScheduledGraph, compiled: &CompiledPlan)
     let mut counts = vec![1; compiled.runs.len()];
     let mut first = 0;
     while first < counts.len() {
-        while joins(schedule, compiled, first..first + counts[first]) {
-            counts[first] += 1;
-        }
+        counts[first] = joint_from(schedule, compiled, first);
         first += counts[first];
     }
     counts
 }
 
-/// Whether the step after some that are launched as one may be launched with them.
-fn joins(schedule: &ScheduledGraph, compiled: &CompiledPlan, before: Range<usize>) -> bool {
-    let program = |number: usize| compiled.runs.get(number)?.unchecked_program();
-    let (Some(last), Some(next)) = (program(before.end - 1), program(before.end)) else { return false };
-    let (step, earlier) = (&schedule.steps[before.end], &schedule.steps[before]);
-    if earlier[0].device != step.device || !compiled.backend(step.device).joins(last, next) {
-        return false;
-    }
-    let order = |other: &Step| order(schedule, other, step);
-    match earlier {
-        [only] => order(only).is_some(),
-        _ => {
-            let mut pairs = earlier
-                .iter()
-                .enumerate()
-                .flat_map(|(i, one)| earlier[i + 1..].iter().map(move |other| (one, other)));
-            let apart = |(one, other)| self::order(schedule, one, other) == Some(StepOrder::Independent);
-            pairs.all(apart) && earlier.iter().all(|other| order(other) == Some(StepOrder::Independent))
+/// How many steps from one on are one launch: any number that are independent, or two elementwise.
+fn joint_from(schedule: &ScheduledGraph, compiled: &CompiledPlan, first: usize) -> usize {
+    let mut count = 1;
+    loop {
+        match next_order(schedule, compiled, first..first + count) {
+            Some(StepOrder::Independent) => count += 1,
+            Some(StepOrder::Elementwise) if count == 1 => return 2,
+            Some(StepOrder::Elementwise) | None => return count,
         }
     }
 }
@@ -52,6 +41,20 @@ enum StepOrder {
     Elementwise,
 }
 
+/// What the step after some waits for; `None` if it cannot be launched with them.
+fn next_order(schedule: &ScheduledGraph, compiled: &CompiledPlan, before: Range<usize>) -> Option<StepOrder> {
+    let program = |number: usize| compiled.runs.get(number)?.unchecked_program();
+    let (last, next) = (program(before.end - 1)?, program(before.end)?);
+    let (step, earlier) = (&schedule.steps[before.end], &schedule.steps[before]);
+    if earlier[0].device != step.device || !compiled.backend(step.device).joins(last, next) {
+        return None;
+    }
+    earlier.iter().try_fold(StepOrder::Independent, |all, other| match order(schedule, other, step)? {
+        StepOrder::Independent => Some(all),
+        StepOrder::Elementwise => Some(StepOrder::Elementwise),
+    })
+}
+
 /// The order of two steps; `None` if the later one must wait for all of the earlier one.
 fn order(schedule: &ScheduledGraph, earlier: &Step, later: &Step) -> Option<StepOrder> {
     let (graph, memory) = (&schedule.graph, &schedule.memory);
@@ -62,21 +65,13 @@ fn order(schedule: &ScheduledGraph, earlier: &Step, later: &Step) -> Option<Step
     if packs(&earlier.inputs) || packs(&later.inputs) || overlap(&later.outputs, &earlier.inputs) {
         return None;
     }
-    let ([stored], [output]) = (&earlier.outputs[..], &later.outputs[..]) else {
-        let apart = !overlap(&earlier.outputs, &later.inputs) && !overlap(&earlier.outputs, &later.outputs);
-        return apart.then_some(StepOrder::Independent);
-    };
-    let others: Vec<NodeId> = later.inputs.iter().copied().filter(|input| input != stored).collect();
-    let in_place = memory.locations.get(stored) == memory.locations.get(output);
-    if overlap(&[*stored], &others) || (overlap(&[*stored], &[*output]) && !in_place) {
-        return None;
+    let reads = (0..).zip(&later.inputs).filter(|(_, input)| earlier.outputs.contains(input));
+    let reads: Vec<u32> = reads.map(|(number, _)| number).collect();
+    if reads.is_empty() {
+        return (!overlap(&later.outputs, &earlier.outputs)).then_some(StepOrder::Independent);
     }
-    let mut reads = (0..).zip(&later.inputs).filter(|(_, input)| *input == stored).peekable();
-    if reads.peek().is_none() {
-        return (!in_place).then_some(StepOrder::Independent);
-    }
-    let (earlier, later) = (earlier.kernel()?, later.kernel()?);
-    reads.all(|(input, _)| reads_elementwise(earlier, later, input)).then_some(StepOrder::Elementwise)
+    let (from, to) = (earlier.kernel()?, later.kernel()?);
+    reads.into_iter().all(|input| reads_elementwise(from, to, input)).then_some(StepOrder::Elementwise)
 }
 
 /// Whether two values may share memory.
@@ -104,21 +99,12 @@ fn overlaps(graph: &Graph, memory: &MemoryPlan, one: NodeId, other: NodeId) -> b
 fn reads_elementwise(earlier: &Kernel, later: &Kernel, input: u32) -> bool {
     let ([from], [to]) = (&earlier.stores[..], &later.stores[..]) else { return false };
     let (Some(columns), Some(own)) = (columns(earlier), columns(later)) else { return false };
-    let extents = |kernel: &Kernel, axes: &[AxisId]| -> Vec<usize> {
-        axes.iter().map(|axis| kernel.axes[axis.index()].extent).collect()
+    let along = |kernel: &Kernel, address: &Affine, axes: &[AxisId]| -> Vec<(usize, i64)> {
+        axes.iter().map(|&axis| (kernel.axes[axis.index()].extent, address.coefficient(axis))).collect()
     };
-    let steps = |address: &Affine, axes: &[AxisId]| -> Vec<i64> {
-        axes.iter().map(|&axis| address.coefficient(axis)).collect()
-    };
-    let same_columns = extents(earlier, columns) == extents(later, own)
-        && from.address.offset == to.address.offset
-        && steps(&from.address, columns) == steps(&to.address, own);
-    let mut reads = later.exprs.iter().filter_map(|node| node.expr.load());
-    same_columns
-        && reads.all(|(number, access)| {
-            let is_own = access.affine == to.address && access.dynamic.is_empty() && access.guard.is_always();
-            number != input || is_own
-        })
+    from.address.offset == to.address.offset
+        && along(earlier, &from.address, columns) == along(later, &to.address, own)
+        && read_where_written(later, input, to)
 }
 
 /// The axes of the columns of a product of one row.

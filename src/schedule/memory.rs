@@ -408,7 +408,7 @@ fn writes_last(kernel: &Kernel) -> bool {
 
 /// Whether a kernel reads an input only at the element it then writes, so
 /// that writing it in place is safe.
-fn read_where_written(kernel: &Kernel, slot: u32, store: &KernelStore) -> bool {
+pub(crate) fn read_where_written(kernel: &Kernel, slot: u32, store: &KernelStore) -> bool {
     let mut loads = kernel.exprs.iter().filter_map(|node| Some((node.expr.load()?, node.level)));
     loads.all(|((input, access), level)| {
         input != slot || access.dynamic.is_empty() && access.affine == store.address && level == store.level

@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 use crate::tensor::autocast::conversions;
 use crate::tensor::compose::{CallSite, Checked};
 use crate::tensor::control::{close, deeper, parameters, type_of, unwrap_all};
-use crate::tensor::function_scope::{Assumption, CellInput, OpenScope};
+use crate::tensor::function_scope::{Assumption, CellInput, Dependencies, OpenScope};
 use crate::tensor::place::default_device;
 use crate::tensor::recent_composites::bits;
 
@@ -153,17 +153,17 @@ impl Function {
         let within = deeper(site)?;
         let scope = OpenScope::new(site, inputs.len());
         let results = body(&params);
-        let scope = scope.close();
+        let Dependencies { cells, assumptions } = scope.close();
         drop(within);
-        params.extend(scope.cells.iter().map(|cell| cell.parameter().clone()));
+        params.extend(cells.iter().map(|cell| cell.parameter().clone()));
         let (body, captures) = close(&params, &results)?;
         let built = Arc::new(BuiltFunction {
             site: site.span,
             modes,
             composite: Arc::new(Composite::new(self.name, None, attributes.to_vec(), body)),
             inputs: inputs.len(),
-            cells: scope.cells,
-            assumptions: scope.assumptions,
+            cells,
+            assumptions,
         });
         let results = built.results(&[built.operands(inputs), captures.clone()].concat());
         if captures.is_empty() {

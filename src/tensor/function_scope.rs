@@ -58,40 +58,44 @@ impl fmt::Debug for Assumption {
     }
 }
 
-/// What a body that is being built depends on, so far.
-#[derive(Debug)]
-pub(super) struct FunctionScope {
-    site: CallSite,
-    inputs: usize,
+/// What a body depends on.
+#[derive(Debug, Default)]
+pub(super) struct Dependencies {
     pub(super) cells: Vec<CellInput>,
     pub(super) assumptions: Vec<Assumption>,
 }
 
-/// Until it is dropped, or closed, this thread builds a body.
+/// A body that is being built.
+struct FunctionScope {
+    site: CallSite,
+    inputs: usize,
+    found: Dependencies,
+}
+
+/// Until it is dropped, this thread builds a body.
 pub(super) struct OpenScope(());
 
 impl OpenScope {
     /// Of a function of so many inputs.
     pub(super) fn new(site: CallSite, inputs: usize) -> OpenScope {
-        let scope = FunctionScope { site, inputs, cells: Vec::new(), assumptions: Vec::new() };
+        let scope = FunctionScope { site, inputs, found: Dependencies::default() };
         OPEN.with_borrow_mut(|open| open.push(scope));
         DEPTH.set(DEPTH.get() + 1);
         OpenScope(())
     }
 
-    /// What the body turned out to depend on.
-    pub(super) fn close(self) -> FunctionScope {
-        let scope = OPEN.with_borrow_mut(Vec::pop);
-        DEPTH.set(DEPTH.get() - 1);
-        std::mem::forget(self);
-        scope.unwrap_or_else(|| panic!("a scope is open until it is closed"))
+    /// What the body has turned out to depend on.
+    pub(super) fn close(self) -> Dependencies {
+        let take = |scope: &mut FunctionScope| std::mem::take(&mut scope.found);
+        OPEN.with_borrow_mut(|open| open.last_mut().map(take)).unwrap_or_default()
     }
 }
 
 impl Drop for OpenScope {
     fn drop(&mut self) {
-        // The body panicked.
-        drop(OpenScope(()).close());
+        // Dropped while the list is free to be looked at.
+        let _ended = OPEN.with_borrow_mut(Vec::pop);
+        DEPTH.set(DEPTH.get() - 1);
     }
 }
 
@@ -104,7 +108,7 @@ pub(crate) fn is_open() -> bool {
 /// `address`, at which nothing else is while `cell` lives.
 pub(crate) fn read(address: usize, cell: Arc<dyn Fn() -> Tensor + Send + Sync>) -> Tensor {
     let known = |scope: &FunctionScope| {
-        let cell = scope.cells.iter().find(|cell| cell.address == address)?;
+        let cell = scope.found.cells.iter().find(|cell| cell.address == address)?;
         Some(cell.parameter.clone())
     };
     let innermost = OPEN.with_borrow(|open| open.last().map(|scope| (known(scope), scope.site)));
@@ -115,9 +119,9 @@ pub(crate) fn read(address: usize, cell: Arc<dyn Fn() -> Tensor + Send + Sync>) 
         let Some(ty) = now.ty().cloned() else { return now };
         OPEN.with_borrow_mut(|open| match open.last_mut() {
             Some(scope) => {
-                let number = scope.inputs + scope.cells.len();
+                let number = scope.inputs + scope.found.cells.len();
                 let parameter = site.apply(Op::Param(number as u32, ty), &[]);
-                scope.cells.push(CellInput { address, read: cell, parameter: parameter.clone() });
+                scope.found.cells.push(CellInput { address, read: cell, parameter: parameter.clone() });
                 parameter
             }
             None => now,
@@ -129,7 +133,7 @@ pub(crate) fn read(address: usize, cell: Arc<dyn Fn() -> Tensor + Send + Sync>) 
 pub(crate) fn assume(holds: Arc<dyn Fn() -> bool + Send + Sync>) {
     OPEN.with_borrow_mut(|open| {
         if let Some(scope) = open.last_mut() {
-            scope.assumptions.push(Assumption(holds));
+            scope.found.assumptions.push(Assumption(holds));
         }
     });
 }

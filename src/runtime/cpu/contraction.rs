@@ -8,6 +8,7 @@ mod bf16_operand;
 pub mod differences;
 pub mod joint;
 mod operand;
+mod problem;
 mod quantized_rows;
 mod result;
 mod terms;
@@ -18,6 +19,7 @@ use std::ops::Range;
 use bf16_operand::{Bf16Operand, uses_bf16_pairs};
 use kiln_simd::micro::QUANTIZED_BLOCK;
 pub(super) use operand::OperandSource;
+use problem::{ProblemUser, RunProblem};
 use quantized_rows::QuantizedRows;
 pub(super) use result::{ResultSink, ResultTarget};
 use terms::SummedTerms;
@@ -320,30 +322,6 @@ pub(super) fn target(kernel: &Kernel, dtype: DType, groups: [&[AxisId]; 3]) -> R
         }
     }
     ResultTarget::Blocks(BlockProgram::new(&flat, axes, None))
-}
-
-/// What is done with a product.
-trait ProblemUser {
-    /// # Safety
-    /// As [`gemm::run`].
-    unsafe fn product<T: GemmElement>(self, problem: &GemmProblem<T>);
-    /// # Safety
-    /// As [`IntegerProblem::run`].
-    unsafe fn integers(self, problem: &IntegerProblem<'_>);
-}
-
-/// It is computed.
-struct RunProblem;
-
-impl ProblemUser for RunProblem {
-    unsafe fn product<T: GemmElement>(self, problem: &GemmProblem<T>) {
-        // SAFETY: the caller's promise.
-        unsafe { gemm::run(problem) }
-    }
-    unsafe fn integers(self, problem: &IntegerProblem<'_>) {
-        // SAFETY: the caller's promise.
-        unsafe { problem.run() }
-    }
 }
 
 impl ContractionProgram {

@@ -1,6 +1,7 @@
 //! Contractions of one row that are launched together.
 
-use super::{ContractionProgram, ProblemUser};
+use super::ContractionProgram;
+use super::problem::ProblemUser;
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{self, GemmElement, GemmProblem, IntegerProblem};
 use crate::runtime::cpu::row_product::{self, ColumnOrder, RowProduct};
