@@ -223,8 +223,11 @@ fn a_profiles_page_says_what_the_profile_says() {
         assert!(panel.contains(HOSTILE), "{panel}");
         picture(&browser, "profile.png");
 
-        browser.click("[data-tab=Timeline]");
-        let tracks = browser.text("return document.querySelector('[data-view=Timeline] .chart').textContent");
+        // Asked in the same script, so before the next frame.
+        let tracks = browser.text(
+            "document.querySelector('[data-tab=Timeline]').click();
+             return document.querySelector('[data-view=Timeline] .chart').textContent",
+        );
         for name in ["cpu: kernels", "cpu: predicted", "host: ", "time", "step 2"] {
             assert!(tracks.contains(name), "{name} in {tracks}");
         }

@@ -10,6 +10,8 @@ class Chart {
     this.svg.addEventListener("pointerdown", event => this.grab(event));
     this.svg.addEventListener("keydown", event => this.key(event));
     new ResizeObserver(() => this.redraw()).observe(this.svg);
+    // The observer is told a frame later.
+    this.redraw();
   }
 
   get width() { return this.svg.clientWidth - this.margin.left - this.margin.right; }
