@@ -404,12 +404,12 @@ KILN_FUNCTION T first_lane(u32 lanes, T x) {
 
 // The tile of a product that a block computes. Bands of eight rows of tiles, so that
 // blocks that run together share both operands' parts in the cache.
-KILN_FUNCTION void tile_of(i32 rows, i32 columns, i32& batch, i32& row, i32& column) {
+KILN_FUNCTION void tile_of(u32 block, i32 rows, i32 columns, i32& batch, i32& row, i32& column) {
     constexpr i32 BAND = 8;
-    const i32 tile = blockIdx.x % (u32)(rows * columns);
+    const i32 tile = block % (u32)(rows * columns);
     const i32 first = tile / (BAND * columns) * BAND, within = tile % (BAND * columns);
     const i32 high = minimum(rows - first, BAND);
-    batch = blockIdx.x / (u32)(rows * columns);
+    batch = block / (u32)(rows * columns);
     row = first + within % high;
     column = within / high;
 }

@@ -138,7 +138,7 @@ KILN_FUNCTION void product(const P& own) {
     KILN_SHARED(shared);
     Vec4* const stages = (Vec4*)shared;
     i32 batch, tile_row, tile_column;
-    tile_of(ROW_TILES, COLUMN_TILES, batch, tile_row, tile_column);
+    tile_of(blockIdx.x, ROW_TILES, COLUMN_TILES, batch, tile_row, tile_column);
     const Place row = (Place)tile_row * ROWS, column = (Place)tile_column * COLUMNS;
     // A warp's threads are four by eight.
     const i32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;

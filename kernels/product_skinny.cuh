@@ -114,7 +114,7 @@ KILN_FUNCTION void product(const P& own) {
     KILN_SHARED(bytes);
     Vec4* const shared = (Vec4*)bytes;
     i32 batch, tile_row, tile_column;
-    tile_of(ROW_TILES, COLUMN_TILES, batch, tile_row, tile_column);
+    tile_of(blockIdx.x, ROW_TILES, COLUMN_TILES, batch, tile_row, tile_column);
     const Place row = (Place)tile_row * ROWS, column = (Place)tile_column * COLUMNS;
     // Neighbouring threads read neighbours in memory.
     const i32 deep = B_K_MAJOR ? threadIdx.x % DEEP : threadIdx.x / ACROSS;

@@ -124,7 +124,7 @@ struct Pipeline {
 
     KILN_METHOD Pipeline(const P& own, Stored* parts) : own(own), parts(parts) {
         i32 tile_batch, tile_row, tile_column;
-        tile_of(ROW_TILES, COLUMN_TILES, tile_batch, tile_row, tile_column);
+        tile_of(blockIdx.x, ROW_TILES, COLUMN_TILES, tile_batch, tile_row, tile_column);
         batch = tile_batch;
         row = (Place)tile_row * ROWS;
         column = (Place)tile_column * COLUMNS;

@@ -354,6 +354,11 @@ impl Op {
         }
     }
 
+    /// Whether it looks elements up by an index, which may be out of range.
+    pub fn uses_indices(&self) -> bool {
+        matches!(self, Op::Gather(_) | Op::Scatter(..))
+    }
+
     /// The body of a repetition or a named operation.
     pub fn body(&self) -> Option<&Body> {
         match self {

@@ -33,6 +33,12 @@ pub fn work_cost(work: &Workload) -> Cost {
                 |types: &[Type]| types.iter().map(|ty| ty.bytes() as u64).fold(0, u64::saturating_add);
             Cost { loaded: bytes(inputs), stored: bytes(outputs), ..Cost::default() }
         }
+        Workload::Joint(joint) => joint.kernels().map(cost).fold(Cost::default(), |all, own| Cost {
+            loaded: all.loaded.saturating_add(own.loaded),
+            stored: all.stored.saturating_add(own.stored),
+            flops: all.flops.saturating_add(own.flops),
+            products: all.products.saturating_add(own.products),
+        }),
     }
 }
 

@@ -10,6 +10,7 @@
 //! - [`index_set_splitting`]: a kernel as several, each over a part of its grid;
 //!   [`mod@delinearize`]: divisions that such a part no longer needs;
 //!   [`horizontal_fusion`]: parts that write side by side, as one kernel.
+//! - [`joint`]: kernels that a device launches as one.
 //! - [`ranges`]: what integers may be, and the checks of indices that are needless.
 //! - [`cost`]: bytes and operations of a launch.
 
@@ -24,6 +25,7 @@ pub mod horizontal_fusion;
 pub mod index;
 pub mod index_set_splitting;
 pub mod interning;
+pub mod joint;
 pub mod lower;
 pub mod nest;
 pub mod print;
@@ -34,6 +36,7 @@ pub use affine::{Affine, AxisId};
 pub use blocker::Blocker;
 pub use expr::{Access, BoundsCheck, Dynamic, Expr, ExprId, ExprNode, Guard, Within};
 pub use interning::KernelInterner;
+pub use joint::{JointAlias, JointPart, JointSlot, JointWork};
 pub use lower::{LoweredKernel, Request, Role, lower};
 pub use nest::{
     AttentionPart, Contraction, FusedAttention, Kernel, KernelInput, KernelStore, LoopAxis, ScatterStore,

@@ -1,6 +1,7 @@
 //! The kernel: an iteration space with loads, expressions, reductions and
 //! stores.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use crate::base::{CowArc, DType, Precision, Shape};
 use crate::ir::{Custom, ScatterMode, Type};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode};
+use crate::kernel::joint::JointWork;
 use crate::kernel::root::KernelRoot;
 
 /// One axis of a kernel's iteration space.
@@ -330,6 +332,8 @@ pub enum Workload {
     Sort(Sort),
     /// A user's kernel: dense row-major inputs and outputs of these types.
     Custom(Arc<dyn Custom>, Vec<Type>, Vec<Type>),
+    /// Kernels that are one launch.
+    Joint(JointWork),
 }
 
 impl PartialEq for Workload {
@@ -340,7 +344,8 @@ impl PartialEq for Workload {
             (Workload::Custom(custom, inputs, outputs), Workload::Custom(other, from, to)) => {
                 Arc::ptr_eq(custom, other) && inputs == from && outputs == to
             }
-            (Workload::Kernel(_) | Workload::Sort(_) | Workload::Custom(..), _) => false,
+            (Workload::Joint(joint), Workload::Joint(other)) => joint == other,
+            (Workload::Kernel(_) | Workload::Sort(_) | Workload::Custom(..) | Workload::Joint(_), _) => false,
         }
     }
 }
@@ -356,6 +361,7 @@ impl Hash for Workload {
                 Arc::as_ptr(custom).cast::<()>().hash(state);
                 (inputs, outputs).hash(state);
             }
+            Workload::Joint(joint) => joint.hash(state),
         }
     }
 }
@@ -365,7 +371,27 @@ impl Workload {
     pub fn kernel(&self) -> Option<&Kernel> {
         match self {
             Workload::Kernel(kernel) => Some(kernel),
-            Workload::Sort(_) | Workload::Custom(..) => None,
+            Workload::Sort(_) | Workload::Custom(..) | Workload::Joint(_) => None,
+        }
+    }
+
+    /// Its name, for people.
+    pub fn name(&self) -> Cow<'_, str> {
+        match self {
+            Workload::Kernel(kernel) => Cow::Borrowed(&kernel.name),
+            Workload::Sort(_) => "sort".into(),
+            Workload::Custom(custom, ..) => custom.name().into(),
+            Workload::Joint(joint) => joint.name().into(),
+        }
+    }
+
+    /// The type of an input's elements.
+    pub fn input_dtype(&self, number: usize) -> DType {
+        match self {
+            Workload::Kernel(kernel) => kernel.inputs[number].dtype,
+            Workload::Sort(sort) => sort.dtype,
+            Workload::Custom(_, inputs, _) => inputs[number].dtype,
+            Workload::Joint(joint) => joint.input_dtype(number),
         }
     }
 }

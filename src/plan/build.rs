@@ -1,27 +1,24 @@
 //! From a graph to a plan: scheduled, and compiled once it runs.
 
 use std::cell::LazyCell;
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::base::progress::{self, Task};
-use crate::base::{Device, DeviceKind, Optimization, Result, Shape, Span};
+use crate::base::{Device, DeviceKind, Shape, Span};
 use crate::ir::collect::{Collected, collect_body};
-use crate::ir::collective::{Channel, CollectiveKind};
+use crate::ir::collective::Channel;
 use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, Layout, NodeId, Op};
 use crate::kernel::Workload;
-use crate::kernel::cost::work_cost;
 use crate::plan::cache::Lookup;
+use crate::plan::compiled::CompiledPlan;
 use crate::plan::context::{Context, add};
 use crate::plan::donate::LeafMemory;
-use crate::plan::joint::joint_launches;
 use crate::plan::key::{alike, body_key};
 use crate::plan::observe::ObservedRun;
 use crate::plan::run::UserCall;
-use crate::runtime::trace::{self, Activity};
-use crate::runtime::{Backend, Capabilities, Program, Replay, null};
+use crate::runtime::{Capabilities, null};
 use crate::schedule::fallback::Fallback;
 use crate::schedule::memory::Params;
 use crate::schedule::{
@@ -37,7 +34,7 @@ pub struct Plan {
     pub(crate) bodies: HashMap<usize, Arc<Plan>>,
     /// Made by the first run, so that planning alone compiles nothing and
     /// needs no device.
-    compiled: OnceLock<CompiledPlan>,
+    pub(super) compiled: OnceLock<CompiledPlan>,
     /// Plans that do the same within less memory ([`crate::plan::budget`]), by
     /// the bytes that their steps may take; the newest last.
     pub(crate) fitted: Mutex<Vec<(MemoryTargets, Arc<Plan>)>>,
@@ -50,73 +47,6 @@ pub struct Plan {
 
 /// Bytes that results and intermediates may take, by device.
 pub(crate) type MemoryTargets = Vec<(Device, u64)>;
-
-/// A plan's steps as programs, and the devices that run them: threads that run plans
-/// then meet in no map of devices.
-#[derive(Debug)]
-pub(crate) struct CompiledPlan {
-    /// What each step runs.
-    pub runs: Vec<CompiledStep>,
-    /// By step, how many from it on its device launches as one.
-    pub joint: Vec<usize>,
-    backends: Vec<(Device, Arc<dyn Backend>)>,
-}
-
-impl CompiledPlan {
-    /// A device of the plan.
-    pub fn backend(&self, device: Device) -> &dyn Backend {
-        match self.backends.iter().find(|known| known.0 == device) {
-            Some((_, backend)) => backend.as_ref(),
-            None => panic!("no step and no memory of the plan is on {device}"),
-        }
-    }
-
-    /// Starts what is enqueued on the plan's devices.
-    ///
-    /// # Errors
-    /// The first driver's failure.
-    pub fn flush(&self) -> Result<()> {
-        self.backends.iter().try_for_each(|(_, backend)| backend.flush())
-    }
-}
-
-/// What a step runs.
-#[derive(Debug)]
-pub(crate) enum CompiledStep {
-    /// A program.
-    Program {
-        /// What is launched.
-        program: Arc<dyn Program>,
-        /// Bytes that a launch loads and stores.
-        bytes: u64,
-        /// The operation that uses indices, if one does.
-        indexes: Option<NodeId>,
-        /// Of the launches that start here and are given to the device together.
-        replay: Replay,
-    },
-    /// Nothing: what it copies is there already.
-    Nothing,
-    /// A transfer.
-    Transfer,
-    /// Something that the ranks of a group do together.
-    Collective(CollectiveKind),
-    /// A repetition; its plan is among [`Plan::bodies`].
-    Repeat(Arc<LoopSpec>),
-}
-
-impl CompiledStep {
-    /// A program whose indices are all in range.
-    pub fn unchecked_program(&self) -> Option<&dyn Program> {
-        match self {
-            CompiledStep::Program { program, indexes: None, .. } => Some(program.as_ref()),
-            CompiledStep::Program { .. }
-            | CompiledStep::Nothing
-            | CompiledStep::Transfer
-            | CompiledStep::Collective(_)
-            | CompiledStep::Repeat(_) => None,
-        }
-    }
-}
 
 impl Plan {
     /// Plans within less memory that are kept.
@@ -164,7 +94,7 @@ impl Plan {
         let arrives =
             |step: &&Step| matches!(step.action, StepAction::Transfer { .. } | StepAction::Collective(_));
         let arriving = steps.iter().filter(arrives).map(|step| step.outputs[0]);
-        let found = (0..).map(NodeId).zip(&graph.nodes).filter(|(_, node)| uses_indices(&node.op));
+        let found = (0..).map(NodeId).zip(&graph.nodes).filter(|(_, node)| node.op.uses_indices());
         let ids = graph.outputs.iter().copied().chain(results).chain(arriving).chain(found.map(|(id, _)| id));
         let origins = self.schedule.origins();
         // What a pass has added for a line of the user's goes by what else is there for it.
@@ -193,6 +123,12 @@ impl Plan {
                     add(step.device, backend.scratch(work) as u64);
                 }
             }
+            for joint in self.joint(context) {
+                let device = self.schedule.steps[joint.first].device;
+                if let Ok(backend) = context.backend(device) {
+                    add(device, backend.scratch(&joint.work) as u64);
+                }
+            }
             for body in self.bodies.values() {
                 body.scratch(context).iter().for_each(|&(device, bytes)| add(device, bytes));
             }
@@ -200,45 +136,8 @@ impl Plan {
         })
     }
 
-    /// What each step runs, compiled now if this is the first time.
-    ///
-    /// # Errors
-    /// An absent device, or a kernel that does not compile.
-    pub(crate) fn compiled(&self, context: &Context) -> Result<&CompiledPlan> {
-        if let Some(compiled) = self.compiled.get() {
-            return Ok(compiled);
-        }
-        let _span = trace::span(Activity::Compile);
-        let steps = &self.schedule.steps;
-        compile_in_parallel(context, &self.schedule);
-        let mut runs = Vec::with_capacity(steps.len());
-        for step in steps {
-            runs.push(run_of(context, &self.schedule, step)?);
-            progress::report(Task::Compile, runs.len(), steps.len());
-        }
-        let mut backends: Vec<(Device, Arc<dyn Backend>)> = Vec::new();
-        for device in self.devices() {
-            if !backends.iter().any(|known| known.0 == device) {
-                backends.push((device, context.backend(device)?));
-            }
-        }
-        for body in self.bodies.values() {
-            for (device, backend) in &body.compiled(context)?.backends {
-                if !backends.iter().any(|known| known.0 == *device) {
-                    backends.push((*device, backend.clone()));
-                }
-            }
-        }
-        let mut compiled = CompiledPlan { runs, joint: Vec::new(), backends };
-        if Optimization::JointLaunches.is_on() {
-            compiled.joint = joint_launches(&self.schedule, &compiled);
-        }
-        // Of two threads that compile one plan, the first sets it.
-        Ok(self.compiled.get_or_init(|| compiled))
-    }
-
     /// Where the steps run and their memory is, some devices more than once.
-    fn devices(&self) -> impl Iterator<Item = Device> + '_ {
+    pub(super) fn devices(&self) -> impl Iterator<Item = Device> + '_ {
         let ScheduledGraph { steps, memory, .. } = &self.schedule;
         let results = memory.results.iter().map(|result| result.device);
         let arenas = memory.arenas.iter().map(|arena| arena.0);
@@ -427,65 +326,6 @@ pub(crate) fn capabilities(context: &Context, device: Device) -> Capabilities {
     }
 }
 
-fn uses_indices(op: &Op) -> bool {
-    matches!(op, Op::Gather(_) | Op::Scatter(..))
-}
-
-fn run_of(context: &Context, schedule: &ScheduledGraph, step: &Step) -> Result<CompiledStep> {
-    let graph = &schedule.graph;
-    match &step.action {
-        StepAction::Launch(_) if schedule.memory.is_there_already(graph, step) => Ok(CompiledStep::Nothing),
-        StepAction::Transfer { .. } => Ok(CompiledStep::Transfer),
-        StepAction::Collective(kind) => Ok(CompiledStep::Collective(*kind)),
-        StepAction::Repeat(spec) => Ok(CompiledStep::Repeat(spec.clone())),
-        StepAction::Launch(work) => {
-            let program = program(context, step.device, work)?;
-            let cost = work_cost(work);
-            let bytes = cost.loaded.saturating_add(cost.stored);
-            let indexes = step.members.iter().find(|id| uses_indices(&graph.node(**id).op)).copied();
-            Ok(CompiledStep::Program { program, bytes, indexes, replay: Replay::default() })
-        }
-    }
-}
-
-/// Compiles the work of devices whose compilers serve several threads. An error is dropped
-/// here, since the compiler reports it again when the work's turn comes.
-fn compile_in_parallel(context: &Context, schedule: &ScheduledGraph) {
-    let suits = |device| context.backend(device).is_ok_and(|backend| backend.compiles_in_parallel());
-    let runs = |step: &&Step| !schedule.memory.is_there_already(&schedule.graph, step);
-    let launches = schedule.steps.iter().filter(runs).filter_map(|step| match &step.action {
-        StepAction::Launch(work) if suits(step.device) => Some((step.device, work)),
-        StepAction::Launch(_)
-        | StepAction::Transfer { .. }
-        | StepAction::Collective(_)
-        | StepAction::Repeat(_) => None,
-    });
-    let works: Vec<(Device, &Arc<Workload>)> = launches.collect::<HashSet<_>>().into_iter().collect();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(works.len());
-    if threads < 2 {
-        return;
-    }
-    let next = AtomicUsize::new(0);
-    let compile = || {
-        while let Some((device, work)) = works.get(next.fetch_add(1, Ordering::Relaxed)) {
-            _ = program(context, *device, work);
-        }
-    };
-    std::thread::scope(|scope| {
-        (1..threads).for_each(|_| _ = scope.spawn(compile));
-        compile();
-    });
-}
-
-/// The compiled work, from the cache if an equal one is there.
-///
-/// # Errors
-/// An absent device, or work that does not compile.
-pub(crate) fn program(context: &Context, device: Device, work: &Arc<Workload>) -> Result<Arc<dyn Program>> {
-    let backend = context.backend(device)?;
-    context.program(device, work, || backend.compile(work))
-}
-
 /// A work as text, for people.
 pub(crate) fn work_text(work: &Workload) -> String {
     match work {
@@ -495,5 +335,6 @@ pub(crate) fn work_text(work: &Workload) -> String {
             let identity = Arc::as_ptr(custom).cast::<()>();
             format!("{} {identity:?} {inputs:?} {outputs:?}", custom.name())
         }
+        Workload::Joint(joint) => joint.works().iter().map(|work| work_text(work)).collect(),
     }
 }

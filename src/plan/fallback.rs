@@ -174,6 +174,6 @@ pub(crate) fn looks_up(nodes: Vec<Arc<Node>>) -> bool {
 
 /// Whether an operation is one that uses an index, or its body has one.
 fn uses_indices(node: &Node) -> bool {
-    let is_one = matches!(node.op(), Op::Gather(_) | Op::Scatter(..));
+    let is_one = node.op().uses_indices();
     is_one || node.op().body().is_some_and(|body| looks_up(body.results.clone()))
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`key`]: what makes two graphs share a plan.
 //! - [`context`]: devices, caches and counters; `constants`: what operations keep there.
-//! - [`build`]: from a graph to a plan: scheduled, compiled.
+//! - [`build`]: from a graph to a plan; `compiled`: its programs; `joint`: which of them are one.
 //! - [`run`]: a plan on data.
 //! - [`transfer`]: data out of a device, or to another.
 //! - [`report`]: what a plan will do; [`dot`] draws it, [`debug`] prints it.
@@ -19,6 +19,7 @@ pub mod budget;
 pub mod build;
 mod cache;
 mod check;
+mod compiled;
 pub(crate) mod constants;
 #[doc(hidden)]
 pub mod context;
@@ -49,7 +50,7 @@ pub mod roofline;
 pub mod run;
 pub mod scaling;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 #[doc(hidden)]
 pub mod transfer;
 mod varint;

@@ -123,7 +123,7 @@ pub(crate) fn roof(kernel: &KernelReport, peak_throughput: &PeakThroughput) -> K
     let products = work_cost(&kernel.work).products as f64;
     let others = match *kernel.work {
         Workload::Sort(_) => flops * OPERATIONS_OF_A_COMPARISON,
-        Workload::Kernel(_) | Workload::Custom(..) => flops - products,
+        Workload::Kernel(_) | Workload::Custom(..) | Workload::Joint(_) => flops - products,
     };
     let computing = products / peak_throughput.flops + others / peak_throughput.elementwise_flops;
     let limits = [

@@ -13,8 +13,10 @@ use crate::base::{Device, OpName, Result, Shape, Span};
 use crate::ir::collective::Channel;
 use crate::ir::oracle::Value;
 use crate::ir::{DeviceBuffer, Layout, Leaf, NodeId, Op, Type};
-use crate::plan::build::{CompiledPlan, CompiledStep, Plan};
+use crate::kernel::cost::work_cost;
+use crate::plan::build::Plan;
 use crate::plan::check::Check;
+use crate::plan::compiled::{CompiledPlan, CompiledStep, program};
 use crate::plan::context::{Context, add};
 use crate::plan::debug;
 use crate::plan::observe::ObservedRun;
@@ -270,6 +272,7 @@ impl<'a> Execution<'a> {
             CompiledStep::Program { program, bytes, indexes, .. } => {
                 self.launch(number, program, *bytes, *indexes)
             }
+            CompiledStep::Joint { .. } | CompiledStep::Joined => self.launch_alone(number, step),
             CompiledStep::Nothing => Ok(()),
             CompiledStep::Transfer => self.transfer(step).await,
             CompiledStep::Collective(kind) => self.collective(number, step, *kind),
@@ -290,6 +293,13 @@ impl<'a> Execution<'a> {
         check.map_or(Ok(()), |check| check.end(graph, step, self.call, &read))
     }
 
+    /// Launches a step that is otherwise launched with others.
+    fn launch_alone(&self, number: usize, step: &Step) -> Result<()> {
+        let StepAction::Launch(work) = &step.action else { return Ok(()) };
+        let (program, cost) = (program(self.context, step.device, work)?, work_cost(work));
+        self.launch(number, &program, cost.loaded.saturating_add(cost.stored), None)
+    }
+
     fn launch(
         &self,
         number: usize,
@@ -298,7 +308,7 @@ impl<'a> Execution<'a> {
         indexes: Option<NodeId>,
     ) -> Result<()> {
         let step = &self.plan.schedule.steps[number];
-        let Some(bound) = self.bound(step, indexes) else { return Ok(()) };
+        let Some(bound) = self.bound(std::slice::from_ref(step), indexes) else { return Ok(()) };
         let clock = debug::clock();
         match &self.observed {
             None => program.launch(&bound.bindings())?,
@@ -339,18 +349,20 @@ impl<'a> Execution<'a> {
         self.moved.update(|moved| moved + bytes);
     }
 
-    /// What a step's program works on; `None` if there is nothing to do.
-    fn bound(&self, step: &Step, indexes: Option<NodeId>) -> Option<BoundArguments<'_>> {
+    /// What the program of some steps works on; `None` if there is nothing to do.
+    fn bound(&self, steps: &[Step], indexes: Option<NodeId>) -> Option<BoundArguments<'_>> {
         let graph = &self.plan.schedule.graph;
-        if step.outputs.iter().all(|&output| graph.ty(output).shape.numel() == 0) {
+        let outputs = || steps.iter().flat_map(|step| &step.outputs);
+        if outputs().all(|&output| graph.ty(output).shape.numel() == 0) {
             return None;
         }
         // A scatter's base is its output's memory, not an input.
-        let count = step.kernel().map_or(step.inputs.len(), |kernel| kernel.inputs.len());
+        let count = |step: &Step| step.kernel().map_or(step.inputs.len(), |kernel| kernel.inputs.len());
+        let inputs = steps.iter().flat_map(|step| &step.inputs[..count(step)]);
         Some(BoundArguments {
-            inputs: step.inputs[..count].iter().map(|&id| self.binding(id)).collect(),
-            outputs: step.outputs.iter().map(|&id| self.binding(id)).collect(),
-            scalars: step.args.iter().map(|&id| self.scalar(id)).collect(),
+            inputs: inputs.map(|&id| self.binding(id)).collect(),
+            outputs: outputs().map(|&id| self.binding(id)).collect(),
+            scalars: steps.iter().flat_map(|step| &step.args).map(|&id| self.scalar(id)).collect(),
             status: IndexStatus::at(indexes.map(|id| self.site(id))),
         })
     }
@@ -369,47 +381,45 @@ impl<'a> Execution<'a> {
         if debug::clock().is_some() || self.observed.is_some() || config().check {
             return 0;
         }
-        if self.is_joint(number) {
-            return self.compiled.joint[number];
-        }
-        let steps = &self.plan.schedule.steps[number..];
+        let (steps, runs) = (&self.plan.schedule.steps[number..], &self.compiled.runs[number..]);
         let device = steps[0].device;
         let backend = self.compiled.backend(device);
-        let joins = |(step, run): &(&Step, &CompiledStep)| match run {
-            CompiledStep::Program { program, .. } => {
+        let replays = |(step, run): &(&Step, &CompiledStep)| match run {
+            CompiledStep::Program { program, .. } | CompiledStep::Joint { program, .. } => {
                 step.device == device && backend.replays(program.as_ref())
             }
-            CompiledStep::Nothing => true,
+            CompiledStep::Joined | CompiledStep::Nothing => true,
             CompiledStep::Transfer | CompiledStep::Collective(_) | CompiledStep::Repeat(_) => false,
         };
-        steps.iter().zip(&self.compiled.runs[number..]).take_while(joins).count()
-    }
-
-    /// Whether the steps from this one on are one launch.
-    fn is_joint(&self, number: usize) -> bool {
-        self.compiled.joint.get(number).is_some_and(|&count| count > 1)
+        let replayed = steps.iter().zip(runs).take_while(replays).count();
+        if let CompiledStep::Joint { count, .. } = runs[0] { replayed.max(count) } else { replayed }
     }
 
     /// Launches the programs of several steps.
     fn launch_all(&self, numbers: Range<usize>) -> Result<()> {
-        let first = numbers.start;
-        let runs = &self.compiled.runs;
-        let replays = runs[numbers.clone()].iter().find_map(|run| match run {
-            CompiledStep::Program { replay, .. } => Some(replay),
-            CompiledStep::Nothing
-            | CompiledStep::Transfer
-            | CompiledStep::Collective(_)
-            | CompiledStep::Repeat(_) => None,
-        });
-        let Some(replay) = replays else { return Ok(()) };
-        let steps = &self.plan.schedule.steps[numbers.clone()];
+        let (steps, runs) = (&self.plan.schedule.steps[numbers.clone()], &self.compiled.runs[numbers]);
+        let mut first_replay = None;
         let mut bounds = Vec::with_capacity(steps.len());
-        for (step, run) in steps.iter().zip(&runs[numbers]) {
-            let CompiledStep::Program { program, bytes, indexes, .. } = run else { continue };
-            if let Some(bound) = self.bound(step, *indexes) {
-                bounds.push((step, program, *bytes, bound));
+        for (number, run) in runs.iter().enumerate() {
+            let (program, bytes, indexes, count, replay) = match run {
+                CompiledStep::Program { program, bytes, indexes, replay } => {
+                    (program, bytes, *indexes, 1, replay)
+                }
+                CompiledStep::Joint { program, bytes, count, replay } => {
+                    (program, bytes, None, *count, replay)
+                }
+                CompiledStep::Joined
+                | CompiledStep::Nothing
+                | CompiledStep::Transfer
+                | CompiledStep::Collective(_)
+                | CompiledStep::Repeat(_) => continue,
+            };
+            first_replay.get_or_insert(replay);
+            if let Some(bound) = self.bound(&steps[number..number + count], indexes) {
+                bounds.push((&steps[number], program, bytes, bound));
             }
         }
+        let Some(replay) = first_replay else { return Ok(()) };
         let launches: Vec<Launch<'_>> = bounds
             .iter()
             .map(|(_, program, _, bound)| Launch { program: program.as_ref(), bindings: bound.bindings() })
@@ -417,9 +427,7 @@ impl<'a> Execution<'a> {
         let saved = self.compiled.backend(steps[0].device).launch_all(&launches, replay)?;
         add(&self.context.counts.graphs_launched, u64::from(saved > 0));
         add(&self.context.counts.launches_saved, saved);
-        let most = if self.is_joint(first) { 1 } else { launches.len() };
-        let bytes = bounds.iter().map(|(_, _, bytes, _)| bytes).sum();
-        self.count_launches(launches.len().min(most), bytes);
+        self.count_launches(launches.len(), bounds.iter().map(|(_, _, bytes, _)| *bytes).sum());
         bounds.iter().try_for_each(|(step, _, _, bound)| self.check_indices(step, &bound.status))
     }
 

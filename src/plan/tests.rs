@@ -11,6 +11,7 @@ use crate::tensor::testing::{i64s, pattern};
 
 mod attention;
 mod compile;
+pub(crate) mod joint;
 mod liveness;
 mod pieces;
 

@@ -13,6 +13,7 @@
 //! - [`iterations`]: how often one invocation's loops run.
 //! - [`product`]: tiles of matrix products, for templates.
 //! - [`attention`]: sizes of attention's template.
+//! - [`joint`]: shaders of several kernels as one launch's.
 //! - [`mod@scan`]: which scans a template serves.
 //! - [`thread_mapping`]: which axes go to threads, elements per thread and loops.
 //! - [`mod@c_like`]: the program of a kernel, in any C-like language.
@@ -25,6 +26,7 @@ pub mod choice;
 pub mod coalesce;
 pub mod cuda;
 pub mod iterations;
+pub mod joint;
 pub mod narrow;
 pub mod product;
 pub mod scan;

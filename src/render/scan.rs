@@ -64,7 +64,7 @@ mod tests {
         let report = plan(&[y]).expect("a plan");
         let of = |work: &Workload| match work {
             Workload::Kernel(kernel) => WorkgroupScan::of(kernel, target).map(|shared| shared.threads),
-            Workload::Sort(_) | Workload::Custom(..) => None,
+            Workload::Sort(_) | Workload::Custom(..) | Workload::Joint(_) => None,
         };
         report.kernels.iter().map(|kernel| of(kernel.work())).collect()
     }

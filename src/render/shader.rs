@@ -1,5 +1,8 @@
 //! What a renderer gives: texts, and what a launch must know.
 
+use crate::kernel::{Contraction, Kernel};
+use crate::render::choice::TemplateChoice;
+
 /// Something rendered: passes that run one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shader {
@@ -40,6 +43,19 @@ pub struct Pass {
     pub shared_bytes: u32,
     /// Inputs that the device copies by TMA, in the order of the function's last parameters.
     pub tensor_maps: Vec<TensorMapSpec>,
+    /// Which elements of a product each invocation stores, where that is known.
+    pub stored_tile: Option<StoredTile>,
+}
+
+/// The elements of a product that each invocation stores: of two products for which it is equal, the same ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTile {
+    /// Matrices, rows and columns.
+    pub extents: [usize; 3],
+    /// The template, if one multiplies.
+    pub template: Option<TemplateChoice>,
+    /// Elements of an invocation along rows and columns, where none does.
+    pub factors: [usize; 2],
 }
 
 /// A TMA tensor map: matrices of 16-bit elements that the device copies to shared memory by
@@ -58,7 +74,41 @@ pub struct TensorMapSpec {
     pub box_shape: [usize; 2],
 }
 
+impl StoredTile {
+    /// Of a product whose invocations have so many rows and columns each.
+    pub fn of_product(kernel: &Kernel, c: &Contraction, factors: [usize; 2]) -> StoredTile {
+        let extents = [&c.batch, &c.m, &c.n].map(|axes| kernel.points_of(axes));
+        StoredTile { extents, template: None, factors }
+    }
+
+    /// Of a kernel whose points follow one axis, so many of an invocation, which so many threads share.
+    pub fn of_points(kernel: &Kernel, points: usize, threads: usize) -> Option<StoredTile> {
+        let along = kernel.level_axes(0).filter(|axis| kernel.axes[axis.index()].extent > 1).count();
+        let extents = [1, 1, kernel.level_points(0)];
+        (along <= 1).then_some(StoredTile { extents, template: None, factors: [threads, points] })
+    }
+}
+
 impl Pass {
+    /// One dispatch of a text that has no uniforms and reads from any element on.
+    pub fn new(source: String, workgroups: u64, workgroup_size: u32, bindings: Vec<BufferBinding>) -> Pass {
+        Pass {
+            source,
+            workgroups,
+            workgroup_size,
+            dispatch_stride: 0,
+            dispatch_end: 0,
+            bindings,
+            uniform_words: 0,
+            vec4_inputs: Vec::new(),
+            vec8_inputs: Vec::new(),
+            inputs_aligned_to_16: Vec::new(),
+            shared_bytes: 0,
+            tensor_maps: Vec::new(),
+            stored_tile: None,
+        }
+    }
+
     /// The text, without marks.
     pub fn text(&self) -> String {
         crate::render::wgsl::sized::plain(&self.source)

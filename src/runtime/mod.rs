@@ -34,8 +34,8 @@ use crate::base::{DType, Device, Error, OpName, Result, Span};
 use crate::ir::collective::CollectiveKind;
 use crate::ir::device_collective::DeviceCollective;
 use crate::ir::{DeviceBuffer, Type};
-use crate::kernel::Workload;
 use crate::kernel::lower::attention::AttentionLimits;
+use crate::kernel::{JointPart, Workload};
 
 pub use label::Label;
 pub use ledger::Ledger;
@@ -167,6 +167,19 @@ pub struct Bindings<'a> {
     pub scalars: &'a [u64],
     /// Where index errors go.
     pub status: &'a IndexStatus,
+}
+
+impl<'a> Bindings<'a> {
+    /// What a kernel of several works on, of what all do.
+    pub fn of_part(&self, part: &JointPart<'_>) -> Bindings<'a> {
+        let kernel = part.kernel;
+        Bindings {
+            inputs: &self.inputs[part.input..][..kernel.inputs.len()],
+            outputs: &self.outputs[part.output..][..kernel.stores.len()],
+            scalars: &self.scalars[part.argument..][..kernel.args],
+            status: self.status,
+        }
+    }
 }
 
 /// The operation that uses an index, for devices that report a bad one after
@@ -387,12 +400,6 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     /// others', by [`Backend::launch_all`].
     fn replays(&self, program: &dyn Program) -> bool {
         let _ = program;
-        false
-    }
-    /// Whether a program may be launched as one with another right before it, of which it needs nothing, or each
-    /// element for the same one of its own: by [`Backend::launch_all`].
-    fn joins(&self, before: &dyn Program, program: &dyn Program) -> bool {
-        let _ = (before, program);
         false
     }
     /// Enqueues launches of a plan that follow each other. `replay` is the

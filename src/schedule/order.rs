@@ -70,6 +70,7 @@ impl Step {
                 Workload::Kernel(kernel) => kernel.name.to_string(),
                 Workload::Sort(_) => format!("sort{}", shape()),
                 Workload::Custom(custom, ..) => format!("{}{}", custom.name(), shape()),
+                Workload::Joint(joint) => joint.name(),
             },
             StepAction::Transfer { from } => format!("copy {from} -> {}{}", self.device, shape()),
             StepAction::Collective(kind) => format!("{kind}{}", shape()),

@@ -72,6 +72,7 @@ fn reasons(kernel: &KernelReport, limits: &GpuTarget) -> Vec<Unsupported> {
         Workload::Sort(sort) => [(sort.result(), DType::I64), (sort.shape.clone(), sort.dtype)]
             .map(|(shape, dtype)| (shape.numel() * dtype.size()) as u64)
             .to_vec(),
+        Workload::Joint(joint) => joint.kernels().flat_map(buffers).collect(),
         Workload::Custom(..) => Vec::new(),
     };
     let mut reasons = Vec::new();

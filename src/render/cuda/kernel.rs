@@ -8,7 +8,7 @@ use crate::render::c_like::emit::ElementIndex;
 use crate::render::c_like::{Emitter, wide};
 use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::{Parameters, function, pass};
-use crate::render::shader::{Pass, Unsupported};
+use crate::render::shader::{Pass, StoredTile, Unsupported};
 use crate::render::split::BoundKernel;
 use crate::render::target::GpuTarget;
 use crate::render::thread_mapping::{self, ThreadMapping};
@@ -35,7 +35,8 @@ pub fn rows(part: &BoundKernel, target: &GpuTarget) -> Result<Pass, Unsupported>
     grid(&mut emitter, "point", &axes, mapping.coarsening.factors[0]);
     emitter.point(&|_| None);
     let per_group = if mapping.reduction_threads > 1 { 1 } else { u64::from(mapping.workgroup) };
-    Ok(finish(part, &mapping, &emitter, (points as u64).div_ceil(per_group)))
+    let stored_tile = StoredTile::of_points(kernel, mapping.coarsening.factors[0], mapping.reduction_threads);
+    Ok(Pass { stored_tile, ..finish(part, &mapping, &emitter, (points as u64).div_ceil(per_group)) })
 }
 
 /// Whether some position exceeds 32 bits.
@@ -147,7 +148,8 @@ pub fn contraction(part: &BoundKernel, c: &Contraction, target: &GpuTarget) -> R
     grid(&mut emitter, "column", &wide(kernel, c.n.iter().copied()), count[1]);
     product(&mut emitter, c);
     let groups = (tiles as u64).div_ceil(u64::from(mapping.workgroup));
-    Ok(finish(part, &mapping, &emitter, groups))
+    let stored_tile = Some(StoredTile::of_product(kernel, c, [count[0], count[1]]));
+    Ok(Pass { stored_tile, ..finish(part, &mapping, &emitter, groups) })
 }
 
 fn sum(i: usize, j: usize) -> String {

@@ -5,6 +5,7 @@
 //! - [`kernel`]: kernels without and with a contraction.
 //! - [`async_copy`]: operands of templates that are copied as they are (`cp.async`).
 //! - [`plain_matmul`]: products that a library computes too.
+//! - [`mod@link`]: several texts as one.
 //! - [`mod@product`]: contractions by templates, split along k where that is faster.
 //! - [`scan`]: scans of long rows by a template.
 //! - [`mod@scatter`]: updates by index.
@@ -23,6 +24,7 @@ pub mod async_copy;
 pub mod attention;
 pub mod dialect;
 pub mod kernel;
+pub mod link;
 pub mod operand_selection;
 pub mod plain_matmul;
 pub mod product;
@@ -34,9 +36,10 @@ pub mod thresholds;
 pub mod tiles;
 
 use crate::base::DType;
-use crate::kernel::{Kernel, KernelRoot, Workload};
+use crate::kernel::{JointWork, Kernel, KernelRoot, Workload};
 use crate::render::choice::TemplateChoice;
 use crate::render::coalesce::coalesce;
+use crate::render::joint;
 use crate::render::product::oriented;
 use crate::render::shader::{BufferBinding, Pass, PassBuffer, Shader, Unsupported};
 use crate::render::split::{self, BoundKernel, KernelSequence};
@@ -61,6 +64,7 @@ pub fn render_work(work: &Workload, target: &GpuTarget) -> Result<Option<Shader>
     match work {
         Workload::Kernel(kernel) => render(kernel, target).map(Some),
         Workload::Sort(sort) => sort::render(sort).map(Some),
+        Workload::Joint(joint) => render_joint(joint, target).map(Some),
         Workload::Custom(..) => Ok(None),
     }
 }
@@ -70,11 +74,38 @@ pub fn render_work(work: &Workload, target: &GpuTarget) -> Result<Option<Shader>
 /// # Errors
 /// More slots than a launch takes; more elements than a launch reaches.
 pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported> {
-    let KernelSequence { parts, scratch } = match (kernel.contraction(), product::as_sums(kernel)) {
+    render_sequence(&kernel.name, sequence(kernel, target), target)
+}
+
+/// The passes of kernels that are one launch.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_joint(work: &JointWork, target: &GpuTarget) -> Result<Shader, Unsupported> {
+    let mut shaders = Vec::new();
+    for part in work.parts() {
+        let mut sequence = sequence(&joint::with_arguments_of(work, &part), target);
+        joint::place(&mut sequence, &part);
+        shaders.push(render_sequence(&part.kernel.name, sequence, target)?);
+    }
+    Ok(joint::join(shaders, work, &|linked| link::link(linked, target)))
+}
+
+/// A kernel in parts.
+fn sequence(kernel: &Kernel, target: &GpuTarget) -> KernelSequence {
+    match (kernel.contraction(), product::as_sums(kernel)) {
         (None, _) => split::split(kernel, target),
         (Some(_), Some(sums)) => split::split(&sums, target),
         (Some(_), None) => product::split(BoundKernel::whole(coalesce(kernel)), target),
-    };
+    }
+}
+
+/// The passes of a kernel's parts.
+fn render_sequence(
+    name: &str,
+    KernelSequence { parts, scratch }: KernelSequence,
+    target: &GpuTarget,
+) -> Result<Shader, Unsupported> {
     let mut passes = Vec::with_capacity(parts.len());
     for part in &parts {
         let pass = match &part.kernel.root {
@@ -91,7 +122,7 @@ pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported
         }
         passes.push(pass);
     }
-    Ok(Shader { name: kernel.name.to_string(), passes, scratch })
+    Ok(Shader { name: name.to_string(), passes, scratch })
 }
 
 /// The ways in which a template computes a kernel, the one that is taken by itself first.
@@ -210,19 +241,5 @@ fn function(
 
 /// One launch of a function.
 fn pass(source: String, parameters: Parameters, workgroup: u32, groups: u64) -> Pass {
-    let slots = parameters.slots;
-    Pass {
-        source,
-        workgroups: groups,
-        workgroup_size: workgroup,
-        dispatch_stride: 0,
-        dispatch_end: 0,
-        bindings: slots,
-        uniform_words: 0,
-        vec4_inputs: Vec::new(),
-        vec8_inputs: Vec::new(),
-        inputs_aligned_to_16: Vec::new(),
-        shared_bytes: 0,
-        tensor_maps: Vec::new(),
-    }
+    Pass::new(source, groups, workgroup, parameters.slots)
 }

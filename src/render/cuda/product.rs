@@ -24,7 +24,7 @@ use crate::render::cuda::thresholds;
 use crate::render::cuda::tiles::{CudaProductTile, MmaType, SplitKTile, suitable};
 use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::product::{ProductExtents, oriented};
-use crate::render::shader::{Pass, TensorMapSpec, Unsupported};
+use crate::render::shader::{Pass, StoredTile, TensorMapSpec, Unsupported};
 use crate::render::split::{BoundKernel, KernelSequence, SplitPoint, contraction, materialize};
 use crate::render::target::GpuTarget;
 
@@ -156,6 +156,11 @@ fn by_template(
     pass.inputs_aligned_to_16 = of_launch(part, &is_copied);
     pass.shared_bytes = tile.shared_bytes() as u32;
     pass.tensor_maps = operands.into_iter().filter_map(|operand| operand.tensor_map).collect();
+    pass.stored_tile = Some(StoredTile {
+        extents: [extents.batch, extents.m, extents.n],
+        template: Some(TemplateChoice::CudaProduct(*tile)),
+        factors: [0, 0],
+    });
     Ok(pass)
 }
 

@@ -62,18 +62,9 @@ pub fn render(shader: &KernelShader<'_>, a: &FusedAttention) -> Result<Pass, Uns
         main: Main::Template(hook::template(template(&block))),
     });
     Ok(Pass {
-        source,
-        workgroups: block.groups(&extents),
-        workgroup_size: block.workgroup(),
-        dispatch_stride: 0,
-        dispatch_end: 0,
-        bindings: bindings.slots,
         uniform_words: uniform_words(shader.inputs, kernel.args),
         vec4_inputs: shader.marked_inputs(&vec4_accesses.0),
-        vec8_inputs: Vec::new(),
-        inputs_aligned_to_16: Vec::new(),
-        shared_bytes: 0,
-        tensor_maps: Vec::new(),
+        ..Pass::new(source, block.groups(&extents), block.workgroup(), bindings.slots)
     })
 }
 

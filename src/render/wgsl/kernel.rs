@@ -8,7 +8,7 @@ use crate::kernel::{Affine, AxisId, Contraction, ExprId, Kernel, ScatterStore};
 use crate::render::c_like::emit::ElementIndex;
 use crate::render::c_like::{Dialect, Emitter, wide};
 use crate::render::iterations;
-use crate::render::shader::{DISPATCH_START, Pass, Unsupported, uniform_words};
+use crate::render::shader::{DISPATCH_START, Pass, StoredTile, Unsupported, uniform_words};
 use crate::render::split::BoundKernel;
 use crate::render::target::{Adapter, GpuTarget};
 use crate::render::thread_mapping::{self, ThreadMapping};
@@ -88,7 +88,10 @@ impl<'k> KernelShader<'k> {
     fn finish_rows(&self, mapping: &ThreadMapping, emitter: &Emitter<'_>) -> Result<Pass, Unsupported> {
         let points = self.kernel().level_points(0) / mapping.coarsening.factors[0];
         let per_group = if mapping.reduction_threads > 1 { 1 } else { u64::from(mapping.workgroup) };
-        self.finish(mapping, emitter, (points as u64).div_ceil(per_group))
+        let pass = self.finish(mapping, emitter, (points as u64).div_ceil(per_group))?;
+        let stored_tile =
+            StoredTile::of_points(self.kernel(), mapping.coarsening.factors[0], mapping.reduction_threads);
+        Ok(Pass { stored_tile, ..pass })
     }
 
     /// Puts a shader together around an emitted body.
@@ -188,20 +191,9 @@ impl<'k> KernelShader<'k> {
             declarations,
             main: Main::Body { workgroup, subgroups: emitter.warp > 1, text: emitter.out.text() },
         });
-        let words = uniform_words(self.inputs, kernel.args);
         Pass {
-            source,
-            workgroups: groups,
-            workgroup_size: workgroup,
-            dispatch_stride: 0,
-            dispatch_end: 0,
-            bindings: bindings.slots,
-            uniform_words: words,
-            vec4_inputs: Vec::new(),
-            vec8_inputs: Vec::new(),
-            inputs_aligned_to_16: Vec::new(),
-            shared_bytes: 0,
-            tensor_maps: Vec::new(),
+            uniform_words: uniform_words(self.inputs, kernel.args),
+            ..Pass::new(source, groups, workgroup, bindings.slots)
         }
     }
 
@@ -233,7 +225,8 @@ impl<'k> KernelShader<'k> {
         grid(&mut emitter, "column", &wide(kernel, c.n.iter().copied()), count[1]);
         product(&mut emitter, c);
         let groups = (tiles as u64).div_ceil(u64::from(mapping.workgroup));
-        self.finish(&mapping, &emitter, groups)
+        let stored_tile = Some(StoredTile::of_product(kernel, c, [count[0], count[1]]));
+        Ok(Pass { stored_tile, ..self.finish(&mapping, &emitter, groups)? })
     }
 
     /// A scatter: updates that may meet are made by one invocation, in order, in

@@ -10,13 +10,16 @@
 //! - [`mod@scan`]: scans along long rows, and
 //! - [`mod@sort`]: sorting permutations, by templates too.
 //! - [`thresholds`]: tuning numbers of the templates.
+//! - [`mod@link`]: several texts as one, of [`item`]s.
 //! - [`words`]: 64-bit integers where shaders have none.
 //! - [`sized`]: numbers that stem from sizes, and texts that serve several.
 
 pub mod attention;
 pub mod dialect;
 pub mod hook;
+pub mod item;
 pub mod kernel;
+pub mod link;
 pub mod memory;
 pub mod prelude;
 pub mod product;
@@ -27,10 +30,11 @@ pub mod thresholds;
 pub mod words;
 
 use crate::base::DType;
-use crate::kernel::{Expr, ExprId, Kernel, KernelRoot, Workload};
+use crate::kernel::{Expr, ExprId, JointWork, Kernel, KernelRoot, Workload};
 use crate::render::attention::{AttentionExtents, WgslAttentionTile};
 use crate::render::choice::TemplateChoice;
 use crate::render::coalesce::coalesce;
+use crate::render::joint;
 use crate::render::product::{oriented, suitable};
 use crate::render::scan::WorkgroupScan;
 use crate::render::shader::{Shader, Unsupported, uniform_words};
@@ -44,11 +48,34 @@ use crate::render::wgsl::memory::BindingDeclarations;
 /// # Errors
 /// What the device lacks.
 pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported> {
-    let KernelSequence { parts, scratch } = split::split(kernel, target);
+    render_sequence(&kernel.name, split::split(kernel, target), target, kernel.inputs.len())
+}
+
+/// The shaders of kernels that are one launch; the targets differ in the ways that are chosen.
+///
+/// # Errors
+/// What the device lacks.
+pub fn render_joint(work: &JointWork, targets: &[GpuTarget]) -> Result<Shader, Unsupported> {
+    let mut shaders = Vec::new();
+    for (part, target) in work.parts().zip(targets) {
+        let mut sequence = split::split(&joint::with_arguments_of(work, &part), target);
+        joint::place(&mut sequence, &part);
+        shaders.push(render_sequence(&part.kernel.name, sequence, target, work.inputs())?);
+    }
+    Ok(joint::join(shaders, work, &|linked| link::link(linked, targets.first()?)))
+}
+
+/// The shaders of a kernel's parts.
+fn render_sequence(
+    name: &str,
+    KernelSequence { parts, scratch }: KernelSequence,
+    target: &GpuTarget,
+    inputs: usize,
+) -> Result<Shader, Unsupported> {
     let mut passes = Vec::with_capacity(parts.len());
     for part in &parts {
         check_types(&part.kernel, target)?;
-        let shader = kernel::KernelShader { part, target, inputs: kernel.inputs.len() };
+        let shader = kernel::KernelShader { part, target, inputs };
         let pass = match &part.kernel.root {
             KernelRoot::Contraction(given) => {
                 let c = oriented(&part.kernel, given);
@@ -69,7 +96,7 @@ pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported
         }
         passes.push(pass);
     }
-    Ok(Shader { name: kernel.name.to_string(), passes, scratch })
+    Ok(Shader { name: name.to_string(), passes, scratch })
 }
 
 /// The ways in which a template computes a kernel, the one that is taken by itself first.
@@ -192,6 +219,7 @@ pub fn render_work(work: &Workload, target: &GpuTarget) -> Result<Option<Shader>
     match work {
         Workload::Kernel(kernel) => render(kernel, target).map(Some),
         Workload::Sort(sort) => sort::render(sort, target).map(Some),
+        Workload::Joint(joint) => render_joint(joint, &vec![target.clone(); joint.works().len()]).map(Some),
         Workload::Custom(..) => Ok(None),
     }
 }

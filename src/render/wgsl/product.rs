@@ -11,8 +11,9 @@ use std::fmt::Write;
 use crate::base::DType;
 use crate::kernel::{Contraction, ExprId};
 use crate::render::c_like::Dialect;
+use crate::render::choice::TemplateChoice;
 use crate::render::product::{ProductExtents, WgslProductTile};
-use crate::render::shader::{Pass, Unsupported, uniform_words};
+use crate::render::shader::{Pass, StoredTile, Unsupported, uniform_words};
 use crate::render::target::GpuTarget;
 use crate::render::wgsl::dialect::Wgsl;
 use crate::render::wgsl::hook::{self, Hook, HookAxis, HookContext};
@@ -75,18 +76,14 @@ pub fn render(
             main: Main::Template(hook::template(text)),
         });
     Ok(Pass {
-        source,
-        workgroups: tile.groups(&extents, target),
-        workgroup_size: tile.workgroup(target),
-        dispatch_stride: 0,
-        dispatch_end: 0,
-        bindings: bindings.slots,
         uniform_words: uniform_words(shader.inputs, kernel.args),
         vec4_inputs: shader.marked_inputs(&vec4_accesses.0),
-        vec8_inputs: Vec::new(),
-        inputs_aligned_to_16: Vec::new(),
-        shared_bytes: 0,
-        tensor_maps: Vec::new(),
+        stored_tile: Some(StoredTile {
+            extents: [extents.batch, extents.m, extents.n],
+            template: Some(TemplateChoice::Product(*tile)),
+            factors: [0, 0],
+        }),
+        ..Pass::new(source, tile.groups(&extents, target), tile.workgroup(target), bindings.slots)
     })
 }
 

@@ -60,18 +60,9 @@ pub fn render(shader: &KernelShader<'_>, shared: &WorkgroupScan) -> Result<Pass,
         main: Main::Template(hook::template(TEMPLATE)),
     });
     Ok(Pass {
-        source,
-        workgroups: kernel.level_points(0) as u64,
-        workgroup_size: shared.threads as u32,
-        dispatch_stride: 0,
-        dispatch_end: 0,
-        bindings: bindings.slots,
         uniform_words: uniform_words(shader.inputs, kernel.args),
         vec4_inputs: shader.marked_inputs(&vec4_accesses.0),
-        vec8_inputs: Vec::new(),
-        inputs_aligned_to_16: Vec::new(),
-        shared_bytes: 0,
-        tensor_maps: Vec::new(),
+        ..Pass::new(source, kernel.level_points(0) as u64, shared.threads as u32, bindings.slots)
     })
 }
 

@@ -93,18 +93,15 @@ pub fn render(sort: &Sort, target: &GpuTarget) -> Result<Shader, Unsupported> {
     });
     let launches = sizes.launches();
     let pass = Pass {
-        source,
-        workgroups: sizes.total().div_ceil(sizes.block) as u64,
-        workgroup_size: sizes.block as u32 / 2,
         dispatch_stride: u32::from(launches > 1),
         dispatch_end: if launches > 1 { launches } else { 0 },
-        bindings: bindings.slots,
         uniform_words: uniform_words(1, 0),
-        vec4_inputs: Vec::new(),
-        vec8_inputs: Vec::new(),
-        inputs_aligned_to_16: Vec::new(),
-        shared_bytes: 0,
-        tensor_maps: Vec::new(),
+        ..Pass::new(
+            source,
+            sizes.total().div_ceil(sizes.block) as u64,
+            sizes.block as u32 / 2,
+            bindings.slots,
+        )
     };
     Ok(Shader { name: "sort".into(), passes: vec![pass], scratch: vec![4 * words] })
 }

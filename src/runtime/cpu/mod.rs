@@ -32,7 +32,7 @@ use crate::base::{Device, Error, Optimization, Result};
 use crate::ir::{Custom, DeviceBuffer, Type};
 use crate::kernel::horizontal_fusion::fuse_horizontally;
 use crate::kernel::index_set_splitting::split_index_set;
-use crate::kernel::{Contraction, Kernel, KernelRoot, Sort, Workload};
+use crate::kernel::{Contraction, JointWork, Kernel, KernelRoot, Sort, Workload};
 use crate::runtime::cpu::attention::AttentionProgram;
 use crate::runtime::cpu::contraction::joint::JointLaunch;
 use crate::runtime::cpu::interpreter::INTERPRETS;
@@ -43,8 +43,7 @@ use crate::runtime::cpu::stencil::Stencil;
 use crate::runtime::cpu::thresholds::{CAPABILITY_ROW_BYTES, SPLIT_MIN_POINTS};
 use crate::runtime::cpu::winograd::Winograd;
 use crate::runtime::{
-    Backend, Binding, Bindings, Capabilities, InPlace, Launch, Ledger, MemoryStats, Program, Properties,
-    Replay, host,
+    Backend, Binding, Bindings, Capabilities, InPlace, Ledger, MemoryStats, Program, Properties, host,
 };
 
 /// The host processor as a device. Launches run at once, on the calling
@@ -157,21 +156,14 @@ impl Backend for CpuBackend {
                 inputs: inputs.clone(),
                 outputs: outputs.clone(),
             }),
+            Workload::Joint(joint) => {
+                let programs = joint.works().iter().map(|work| self.compile(work)).collect::<Result<_>>()?;
+                Arc::new(JointProgram { work: joint.clone(), programs })
+            }
         })
     }
     fn sync(&self) -> Result<()> {
         Ok(())
-    }
-    fn joins(&self, before: &dyn Program, program: &dyn Program) -> bool {
-        [before, program].into_iter().all(|program| row_product_of(program).is_some())
-    }
-    fn launch_all(&self, launches: &[Launch<'_>], _: &Replay) -> Result<u64> {
-        let rows = launches.iter().map(|launch| Some((row_product_of(launch.program)?, &launch.bindings)));
-        match rows.collect::<Option<SmallVec<[JointLaunch<'_>; 4]>>>() {
-            Some(rows) => contraction::joint::launch(&rows, column_order(launches)),
-            None => launches.iter().try_for_each(|launch| launch.program.launch(&launch.bindings))?,
-        }
-        Ok(0)
     }
     fn describe(&self) -> String {
         self.properties().name
@@ -209,26 +201,6 @@ impl Backend for CpuBackend {
     fn empty_cache(&self) {
         self.pool.empty_cache();
     }
-}
-
-/// The contraction of a program, if it is of one row.
-fn row_product_of(program: &dyn Program) -> Option<&contraction::ContractionProgram> {
-    let ProductProgram(product) = (program as &dyn Any).downcast_ref()?;
-    product.is_of_one_row().then_some(product)
-}
-
-/// Whether the columns of some launches wait for those of the first.
-fn column_order(launches: &[Launch<'_>]) -> ColumnOrder {
-    let Some((first, later)) = launches.split_first() else { return ColumnOrder::Independent };
-    let is_written = |input: &Binding<'_>| {
-        first
-            .bindings
-            .outputs
-            .iter()
-            .any(|output| (output.buffer.handle, output.offset) == (input.buffer.handle, input.offset))
-    };
-    let waits = later.iter().any(|launch| launch.bindings.inputs.iter().any(is_written));
-    if waits { ColumnOrder::Elementwise } else { ColumnOrder::Independent }
 }
 
 /// The program of a kernel with a contraction.
@@ -303,6 +275,43 @@ impl Program for ProductProgram {
     fn compiled(&self) -> Option<u64> {
         None
     }
+}
+
+/// Products of one row, of which threads take columns of all at once; kernels one by one where they are not all
+/// multiplied so.
+#[derive(Debug)]
+struct JointProgram {
+    work: JointWork,
+    /// Of each part.
+    programs: Vec<Arc<dyn Program>>,
+}
+
+impl Program for JointProgram {
+    fn source(&self) -> String {
+        self.programs.iter().map(|program| program.source()).collect()
+    }
+    fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
+        let order =
+            if self.work.aliases.is_empty() { ColumnOrder::Independent } else { ColumnOrder::Elementwise };
+        let parts = self.programs.iter().zip(self.work.parts());
+        let parts: SmallVec<[(&dyn Program, Bindings<'_>); 4]> =
+            parts.map(|(program, part)| (&**program, bindings.of_part(&part))).collect();
+        let rows = parts.iter().map(|(program, bindings)| Some((row_product_of(*program)?, bindings)));
+        match rows.collect::<Option<SmallVec<[JointLaunch<'_>; 4]>>>() {
+            Some(rows) => contraction::joint::launch(&rows, order),
+            None => parts.iter().try_for_each(|(program, bindings)| program.launch(bindings))?,
+        }
+        Ok(())
+    }
+    fn compiled(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// The contraction of a program, if it is of one row.
+fn row_product_of(program: &dyn Program) -> Option<&contraction::ContractionProgram> {
+    let ProductProgram(product) = (program as &dyn Any).downcast_ref()?;
+    product.is_of_one_row().then_some(product)
 }
 
 #[derive(Debug)]

@@ -35,7 +35,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::base::tuning::chooses_by_timing;
-use crate::base::{Device, Result};
+use crate::base::{Device, Optimization, Result};
 use crate::ir::DeviceBuffer;
 #[cfg(feature = "nccl")]
 use crate::ir::device_collective::DeviceCollective;
@@ -81,7 +81,7 @@ pub fn capabilities(processors: usize) -> Capabilities {
         in_place: InPlace::SingleOutput,
         late_index_errors: true,
         cheap_guards: true,
-        joint_rows: false,
+        joint_rows: Optimization::JointLaunches.is_on(),
         output_alignment: 16,
         can_block: true,
     }

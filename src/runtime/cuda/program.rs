@@ -146,7 +146,7 @@ impl CudaProgram {
         scratch: u64,
         calls: &mut Vec<DriverCall>,
     ) -> Result<()> {
-        let name: Arc<str> = work_name(&self.work).into();
+        let name: Arc<str> = self.work.name().into();
         let ends = compiled.shader.scratch.iter().scan(scratch, |end, &bytes| {
             let start = *end;
             *end += aligned(bytes) as u64;
@@ -231,7 +231,7 @@ pub fn launch_all(gpu: &Arc<CudaGpu>, launches: &[Launch<'_>], replay: &Replay) 
 
 fn rendered(gpu: &CudaGpu, work: &Workload, target: &GpuTarget) -> Result<Shader> {
     let shader = cuda::render_work(work, target).map_err(|reason| {
-        gpu.refusal(work_name(work), reason.to_string().replace("{adapter}", &gpu.driver.info.name))
+        gpu.refusal(&work.name(), reason.to_string().replace("{adapter}", &gpu.driver.info.name))
     })?;
     Ok(shader.unwrap_or_else(|| panic!("work without functions: {work:?}")))
 }
@@ -247,21 +247,9 @@ impl LoadedShader {
     }
 }
 
-fn work_name(work: &Workload) -> &str {
-    match work {
-        Workload::Kernel(kernel) => &kernel.name,
-        Workload::Sort(_) => "sort",
-        Workload::Custom(custom, ..) => custom.name(),
-    }
-}
-
 /// Bytes of an input's elements.
 fn element_size(work: &Workload, slot: usize) -> usize {
-    match work {
-        Workload::Kernel(kernel) => kernel.inputs[slot].dtype.size(),
-        Workload::Sort(sort) => sort.dtype.size(),
-        Workload::Custom(_, inputs, _) => inputs[slot].dtype.size(),
-    }
+    work.input_dtype(slot).size()
 }
 
 impl Program for CudaProgram {

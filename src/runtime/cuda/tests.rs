@@ -6,6 +6,7 @@ mod attention;
 mod choices;
 mod compiler;
 mod graphs;
+mod joint;
 mod planted;
 mod products;
 mod scans;

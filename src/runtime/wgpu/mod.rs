@@ -36,7 +36,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::base::system::THREADS_WAIT;
-use crate::base::{DType, Device, Result};
+use crate::base::{DType, Device, Optimization, Result};
 use crate::ir::DeviceBuffer;
 use crate::kernel::Workload;
 use crate::render::{Adapter, attention};
@@ -102,6 +102,7 @@ impl WgpuBackend {
         let reports = Arc::new(WgpuReports::new(&gpu.device));
         let attention = attention::range(&gpu.target);
         let in_place = if gpu.target.separate_buffers { InPlace::Never } else { InPlace::SingleOutput };
+        let joint_rows = !gpu.target.separate_buffers && Optimization::JointLaunches.is_on();
         WgpuBackend {
             gpu,
             reports,
@@ -114,7 +115,7 @@ impl WgpuBackend {
                 in_place,
                 late_index_errors: true,
                 cheap_guards: true,
-                joint_rows: false,
+                joint_rows,
                 output_alignment: 256,
                 can_block: THREADS_WAIT,
             },

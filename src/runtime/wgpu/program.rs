@@ -22,7 +22,8 @@ pub struct ShaderProgram {
     gpu: Arc<WgpuGpu>,
     reports: Arc<WgpuReports>,
     work: Workload,
-    target: GpuTarget,
+    /// Of each kernel of the work.
+    targets: Vec<GpuTarget>,
     aligned: CompiledShader,
     /// Where inputs start at multiples of four elements.
     by_four: OnceLock<CompiledShader>,
@@ -43,8 +44,12 @@ impl ShaderProgram {
     /// # Errors
     /// What the adapter lacks; what the compiler said.
     pub fn new(gpu: Arc<WgpuGpu>, reports: Arc<WgpuReports>, work: Workload) -> Result<ShaderProgram> {
-        let target = tune::target(&gpu, &reports, &work);
-        ShaderProgram::for_target(gpu, reports, work, target)
+        let target = |work: &Workload| tune::target(&gpu, &reports, work);
+        let targets = match &work {
+            Workload::Joint(joint) => joint.works().iter().map(|work| target(work)).collect(),
+            Workload::Kernel(_) | Workload::Sort(_) | Workload::Custom(..) => vec![target(&work)],
+        };
+        ShaderProgram::for_targets(gpu, reports, work, targets)
     }
 
     /// Renders for a target and compiles.
@@ -57,12 +62,21 @@ impl ShaderProgram {
         work: Workload,
         target: GpuTarget,
     ) -> Result<ShaderProgram> {
-        let aligned = compile(&gpu, &work, &target)?;
+        ShaderProgram::for_targets(gpu, reports, work, vec![target])
+    }
+
+    fn for_targets(
+        gpu: Arc<WgpuGpu>,
+        reports: Arc<WgpuReports>,
+        work: Workload,
+        targets: Vec<GpuTarget>,
+    ) -> Result<ShaderProgram> {
+        let aligned = compile(&gpu, &work, &targets)?;
         Ok(ShaderProgram {
             gpu,
             reports,
             work,
-            target,
+            targets,
             aligned,
             by_four: OnceLock::new(),
             unaligned: OnceLock::new(),
@@ -88,14 +102,20 @@ impl ShaderProgram {
         if let Some(known) = version.get() {
             return Ok(known);
         }
-        let target = GpuTarget { alignment, ..self.target.clone() };
-        let compiled = compile(&self.gpu, &self.work, &target)?;
+        let targets: Vec<GpuTarget> =
+            self.targets.iter().map(|target| GpuTarget { alignment, ..target.clone() }).collect();
+        let compiled = compile(&self.gpu, &self.work, &targets)?;
         Ok(version.get_or_init(|| compiled))
     }
 }
 
-fn compile(gpu: &WgpuGpu, work: &Workload, target: &GpuTarget) -> Result<CompiledShader> {
-    let shader = wgsl::render_work(work, target).map_err(|reason| unsupported(gpu, work, &reason))?;
+fn compile(gpu: &WgpuGpu, work: &Workload, targets: &[GpuTarget]) -> Result<CompiledShader> {
+    let target = &targets[0];
+    let shader = match work {
+        Workload::Joint(joint) => wgsl::render_joint(joint, targets).map(Some),
+        Workload::Kernel(_) | Workload::Sort(_) | Workload::Custom(..) => wgsl::render_work(work, target),
+    };
+    let shader = shader.map_err(|reason| unsupported(gpu, work, &reason))?;
     let shader = shader.unwrap_or_else(|| panic!("work without shaders: {work:?}"));
     let access = |slot: &BufferBinding| match slot.memory {
         PassBuffer::Input(_) if target.separate_buffers => Access::Read,
@@ -111,24 +131,12 @@ fn compile(gpu: &WgpuGpu, work: &Workload, target: &GpuTarget) -> Result<Compile
 
 /// The error for work that the adapter cannot run.
 pub fn unsupported(gpu: &WgpuGpu, work: &Workload, reason: &Unsupported) -> Error {
-    gpu.error(work_name(work), reason.to_string().replace("{adapter}", &describe(&gpu.info)))
-}
-
-fn work_name(work: &Workload) -> &str {
-    match work {
-        Workload::Kernel(kernel) => &kernel.name,
-        Workload::Sort(_) => "sort",
-        Workload::Custom(custom, ..) => custom.name(),
-    }
+    gpu.error(&work.name(), reason.to_string().replace("{adapter}", &describe(&gpu.info)))
 }
 
 /// Bytes of an input's elements.
 fn element_size(work: &Workload, slot: usize) -> usize {
-    match work {
-        Workload::Kernel(kernel) => kernel.inputs[slot].dtype.size(),
-        Workload::Sort(sort) => sort.dtype.size(),
-        Workload::Custom(_, inputs, _) => inputs[slot].dtype.size(),
-    }
+    work.input_dtype(slot).size()
 }
 
 impl Program for ShaderProgram {
@@ -182,7 +190,7 @@ impl ShaderProgram {
         words.resize(words.len().next_multiple_of(4), 0);
         words[LAUNCH_NUMBER] = site.as_ref().map_or(0, |site| site.number);
         let mut storage = self.storage(pass, bindings, scratch, alignment)?;
-        let _copies = match self.target.separate_buffers {
+        let _copies = match self.targets[0].separate_buffers {
             true => self.separate(pass, &mut storage)?,
             false => Vec::new(),
         };
@@ -239,7 +247,7 @@ impl ShaderProgram {
         let output = |number: usize, start: u64| {
             let (block, from, size) = of(&bindings.outputs[number], start)?;
             let stored = self.work.kernel().and_then(|kernel| kernel.stores.get(number));
-            let Some(store) = stored.filter(|_| self.target.separate_buffers) else {
+            let Some(store) = stored.filter(|_| self.targets[0].separate_buffers) else {
                 return Ok((block, from, size));
             };
             let bytes = ((store.numel * store.dtype.size()) as u64).saturating_sub(start);

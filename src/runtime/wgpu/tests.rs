@@ -4,6 +4,7 @@ mod angles;
 mod attention;
 mod choices;
 mod copies;
+mod joint;
 mod matrices;
 mod memory;
 mod products;

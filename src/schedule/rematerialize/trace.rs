@@ -214,7 +214,8 @@ fn recompute_cost(step: &Step, packed: &[bool]) -> Option<u64> {
     let pure = match &**work {
         Workload::Kernel(kernel) => kernel.scatter().is_none() && !fallible(step),
         Workload::Sort(_) => true,
-        Workload::Custom(..) => false,
+        // Plans join launches after this.
+        Workload::Custom(..) | Workload::Joint(_) => false,
     };
     let cost = work_cost(work);
     let own = !step.outputs.iter().any(|output| packed[output.index()]);
