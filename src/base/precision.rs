@@ -20,7 +20,7 @@ pub enum Precision {
     High,
     /// Where a device has tensor cores, with the 8 significant bits of BF16; so on a CPU with AMX. On a CPU, rows
     /// that meet [quantized](crate::QuantizedTensor) weights are rounded to 8 bits, block by block: one row on
-    /// any, several where it has AVX-512's VNNI. Else as [`Precision::High`].
+    /// any, several where it has VNNI (AVX-512's or AVX's) or, with 4 bits, AVX2. Else as [`Precision::High`].
     Medium,
 }
 

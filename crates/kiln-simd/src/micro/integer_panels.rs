@@ -6,6 +6,8 @@
 //! stores its matrices so (`Q4_0_8_8`); here the matrix stays as it is, and a panel lives in the cache.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod vnni;
 
 use crate::micro::dequantize::{CodeLayout, QUANTIZED_BLOCK, QuantizedMatrix};
@@ -70,11 +72,17 @@ pub struct IntegerPanels {
 pub fn integer_panels(layout: CodeLayout, zero: f32) -> Option<IntegerPanels> {
     let fits = (0.0..=128.0).contains(&zero) && zero.fract() == 0.0;
     #[cfg(target_arch = "x86_64")]
-    let loops = vnni::panels(layout);
+    let loops = vnni::panels(layout).or_else(|| avx2::panels(layout));
     #[cfg(not(target_arch = "x86_64"))]
     let loops = {
         let _ = layout;
         None
     };
     loops.filter(|_| fits)
+}
+
+/// All loops for a layout that the machine can run.
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(in crate::micro) fn all_panels(layout: CodeLayout) -> Vec<IntegerPanels> {
+    [vnni::panels(layout), avx2::by_vnni(layout), avx2::by_pairs(layout)].into_iter().flatten().collect()
 }

@@ -33,6 +33,13 @@ pub(super) fn has_vnni() -> bool {
     level() == Level::Avx512 && *HAS.get_or_init(|| is_x86_feature_detected!("avx512vnni"))
 }
 
+/// Whether the machine does so by AVX-VNNI, without AVX-512; found once.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn has_avx_vnni() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    level() >= Level::Avx2 && *HAS.get_or_init(|| is_x86_feature_detected!("avxvnni"))
+}
+
 #[cfg(target_arch = "x86_64")]
 fn detect() -> Level {
     let avx2 = is_x86_feature_detected!("avx2")

@@ -77,7 +77,7 @@ pub use scatter::{ScatterFn, scatter};
 pub use short_rows::{ROW_BLOCK, ShortRowsFn};
 pub use sum_of_products::sum_of_products;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use transpose::x86::transposed_16x16;
+pub(crate) use transpose::x86::{transposed_8x8, transposed_16x16};
 pub use transpose::{TransposeFn, load_tile_transposed};
 pub use weighted_sum::{WeightedSumFn, weighted_sum};
 

@@ -181,22 +181,7 @@ pub(super) mod x86 {
             // SAFETY: column `c` of the caller's block.
             *v = unsafe { T::load8(src.offset(c as isize * stride)) };
         }
-        let mut t = v;
-        for i in (0..8).step_by(2) {
-            t[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
-            t[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
-        }
-        for i in [0, 4] {
-            v[i] = _mm256_shuffle_ps::<0x44>(t[i], t[i + 2]);
-            v[i + 1] = _mm256_shuffle_ps::<0xee>(t[i], t[i + 2]);
-            v[i + 2] = _mm256_shuffle_ps::<0x44>(t[i + 1], t[i + 3]);
-            v[i + 3] = _mm256_shuffle_ps::<0xee>(t[i + 1], t[i + 3]);
-        }
-        for i in 0..4 {
-            t[i] = _mm256_permute2f128_ps::<0x20>(v[i], v[i + 4]);
-            t[i + 4] = _mm256_permute2f128_ps::<0x31>(v[i], v[i + 4]);
-        }
-        for (r, &t) in t.iter().enumerate() {
+        for (r, &t) in transposed_8x8(v).iter().enumerate() {
             // SAFETY: row `r` of the caller's block.
             unsafe { _mm256_storeu_ps(dst.add(r * cols), t) };
         }
@@ -214,6 +199,28 @@ pub(super) mod x86 {
             // SAFETY: row `r` of the caller's block.
             unsafe { _mm512_storeu_ps(dst.add(r * cols), t) };
         }
+    }
+
+    /// The columns of 8 rows.
+    #[inline]
+    #[target_feature(enable = "avx")]
+    pub(crate) fn transposed_8x8(mut v: [__m256; 8]) -> [__m256; 8] {
+        let mut t = v;
+        for i in (0..8).step_by(2) {
+            t[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+            t[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+        }
+        for i in [0, 4] {
+            v[i] = _mm256_shuffle_ps::<0x44>(t[i], t[i + 2]);
+            v[i + 1] = _mm256_shuffle_ps::<0xee>(t[i], t[i + 2]);
+            v[i + 2] = _mm256_shuffle_ps::<0x44>(t[i + 1], t[i + 3]);
+            v[i + 3] = _mm256_shuffle_ps::<0xee>(t[i + 1], t[i + 3]);
+        }
+        for i in 0..4 {
+            t[i] = _mm256_permute2f128_ps::<0x20>(v[i], v[i + 4]);
+            t[i + 4] = _mm256_permute2f128_ps::<0x31>(v[i], v[i + 4]);
+        }
+        t
     }
 
     /// The columns of 16 rows.

@@ -3,10 +3,17 @@
 use std::time::Instant;
 
 use super::quantized_dot::{Case, LAYOUTS, Rounded};
+use crate::micro::integer_panels::all_panels;
 use crate::micro::{
     CodeLayout, IntegerPanels, PANEL_COLUMNS, PanelBlock, PanelProduct, QUANTIZED_BLOCK, integer_dot,
-    integer_panels,
 };
+
+/// All loops that the machine can run, with the layouts and codes of zero that they are for.
+fn everything() -> Vec<(IntegerPanels, CodeLayout, f32)> {
+    let of =
+        |(layout, zero): (CodeLayout, f32)| all_panels(layout).into_iter().map(move |l| (l, layout, zero));
+    LAYOUTS.into_iter().flat_map(of).collect()
+}
 
 /// The products of `count` rows with the columns that a matrix has, and what is computed with them.
 fn products(
@@ -45,10 +52,9 @@ fn products(
 #[test]
 fn products_of_rows_are_the_dot_products_of_each() {
     let sizes = [1, 2, 5, 16, 19].into_iter().flat_map(|blocks| [1, 3, 16, 17, 32].map(|n| (blocks, n)));
-    for ((layout, zero), (blocks, columns)) in
-        LAYOUTS.into_iter().flat_map(|l| sizes.clone().map(move |s| (l, s)))
+    for ((loops, layout, zero), (blocks, columns)) in
+        everything().into_iter().flat_map(|l| sizes.clone().map(move |s| (l, s)))
     {
-        let Some(loops) = integer_panels(layout, zero) else { return };
         for (has_offsets, count) in [(false, 1), (true, 4), (false, 6), (true, 13)] {
             let case = Case::new(layout, columns * blocks, has_offsets);
             let k = blocks * QUANTIZED_BLOCK;
@@ -70,8 +76,8 @@ fn products_of_rows_are_the_dot_products_of_each() {
 
 #[test]
 fn extreme_codes_do_not_overflow_in_panels_and_what_is_no_number_stays_none() {
-    for (code, (layout, zero)) in [0u8, 255].into_iter().flat_map(|code| LAYOUTS.map(|l| (code, l))) {
-        let Some(loops) = integer_panels(layout, zero) else { return };
+    let cases = |code: u8| everything().into_iter().map(move |loops| (code, loops));
+    for (code, (loops, layout, zero)) in [0u8, 255].into_iter().flat_map(cases) {
         let mut case = Case::new(layout, 2, false);
         case.codes.fill(code);
         case.scales.fill(half::f16::ONE);
@@ -95,8 +101,7 @@ fn extreme_codes_do_not_overflow_in_panels_and_what_is_no_number_stays_none() {
 #[ignore = "a measurement"]
 fn rate_of_panels() {
     const BLOCKS: usize = 18;
-    for (layout, zero) in LAYOUTS {
-        let Some(loops) = integer_panels(layout, zero) else { return };
+    for (loops, layout, zero) in everything() {
         let case = Case::new(layout, PANEL_COLUMNS * BLOCKS, zero == 0.0);
         let (mut to, rounds) = (vec![0f32; 64 * PANEL_COLUMNS], 20_000);
         let matrix = case.matrix(zero, &mut to[..PANEL_COLUMNS]);
