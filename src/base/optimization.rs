@@ -25,7 +25,7 @@ pub enum Optimization {
     /// What WebGPU does not promise, 64-bit numbers among it, on wgpu: without, shaders are those of a page, and
     /// there are no 64-bit floats.
     OptionalFeatures,
-    /// Products of one row that need not wait for each other as one launch, on the CPU.
+    /// Products of one row that need not wait for each other as one launch.
     JointLaunches,
     /// Convolutions by Winograd's transforms, on the CPU.
     Winograd,

@@ -28,6 +28,15 @@ pub struct Speculation<'a, G, F> {
     left: usize,
     guessed: usize,
     accepted: usize,
+    /// How long the caches were before a pass that has not ended: a future that was dropped.
+    lengths: Option<Vec<usize>>,
+}
+
+/// A pass of the model whose picks are not computed yet.
+struct PendingPass {
+    guesses: Vec<i64>,
+    /// What is picked after the last token and after each guess, and after padding.
+    picked: Tensor,
 }
 
 /// Guesses that a pass reads at most, whatever is asked for.
@@ -92,6 +101,7 @@ where
         opts,
         guessed: 0,
         accepted: 0,
+        lengths: None,
     }
 }
 
@@ -111,28 +121,92 @@ where
     G: FnMut(&[i64]) -> Result<Vec<i64>>,
     F: FnMut(&Tensor) -> Tensor,
 {
-    /// Picks tokens until one is ready or nothing is left to pick.
-    fn pass(&mut self, site: CallSite) -> Result<()> {
+    /// [`Iterator::next`] as a future, pending while the device is at it ([`Tensor::to_vec_async`]); guesses are
+    /// made by the call. A future that is dropped takes nothing from the stream.
+    ///
+    /// # Errors
+    /// As the iterator's.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{GenerateOpts, Sampling, speculate};
+    /// let step = |tokens: &Tensor| (tokens + 1).one_hot(10).float();
+    /// let guess = |tokens: &[i64]| Ok(vec![tokens[tokens.len() - 1] + 1]);
+    /// let opts = GenerateOpts::default().sampling(Sampling::greedy()).max_tokens(3);
+    /// let mut tokens = speculate(&[1], opts, (), &[], guess, step);
+    /// drop(tokens.next_async());
+    /// for expected in [2, 3, 4] {
+    ///     assert_eq!(pollster::block_on(tokens.next_async()).transpose()?, Some(expected));
+    /// }
+    /// assert!(pollster::block_on(tokens.next_async()).is_none());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn next_async(&mut self) -> impl Future<Output = Option<Result<i64>>> {
+        let site = CallSite::here("speculate");
+        let pass = self.is_due().then(|| self.begin(site)).transpose();
+        let pass = pass.map(|pass| pass.map(|pass| (pass.picked.to_vec_async::<i64>(), pass.guesses)));
+        async move {
+            let done = match pass {
+                Ok(Some((picked, guesses))) => picked.await.map(|picked| self.end(&guesses, &picked)),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            self.after(done)
+        }
+    }
+
+    /// Whether a pass is needed for the next token.
+    fn is_due(&self) -> bool {
+        self.ready.is_empty() && self.left > 0 && self.unseen > 0
+    }
+
+    /// The next token, after a pass or none.
+    fn after(&mut self, done: Result<()>) -> Option<Result<i64>> {
+        if let Err(error) = done {
+            self.undo();
+            self.left = 0;
+            return Some(Err(error));
+        }
+        self.ready.pop_front().map(Ok)
+    }
+
+    /// Reads the last token and guesses of those that follow.
+    fn begin(&mut self, site: CallSite) -> Result<PendingPass> {
+        self.undo();
         self.read_prompt()?;
         let guesses = self.guesses()?;
-        let caches = self.caches;
-        let lengths: Vec<usize> = caches.iter().map(KvCache::len).collect();
-        let keep = |count: usize| {
-            caches.iter().zip(&lengths).for_each(|(cache, length)| cache.truncate(length + count));
-        };
-        let picked = self.picked(site, &guesses).inspect_err(|_| keep(0))?;
-        let right = guesses.iter().zip(&picked).take_while(|(guess, picked)| guess == picked).count();
+        self.lengths = Some(self.caches.iter().map(KvCache::len).collect());
+        let picked = self.picked(site, &guesses)?;
+        Ok(PendingPass { guesses, picked })
+    }
+
+    /// Takes what was picked, up to the first guess that is wrong.
+    fn end(&mut self, guesses: &[i64], picked: &[i64]) {
+        let right = guesses.iter().zip(picked).take_while(|(guess, picked)| guess == picked).count();
         let new = &picked[..picked.len().min(right + 1)];
         let stop = new.iter().position(|token| self.opts.stop.contains(token));
         let new = &new[..stop.unwrap_or(new.len())];
         // The token before them was read, and of them those that were guessed.
-        keep(1 + new.len().min(right));
+        self.keep(1 + new.len().min(right));
         self.tokens.extend(new);
         self.ready.extend(new);
         self.unseen = 1;
         self.left = if stop.is_some() { 0 } else { self.left.saturating_sub(new.len()) };
         (self.guessed, self.accepted) = (self.guessed + guesses.len(), self.accepted + right);
-        Ok(())
+    }
+
+    /// Removes from the caches what a pass read that has not ended.
+    fn undo(&mut self) {
+        self.keep(0);
+    }
+
+    /// Ends a pass: of what it read, the caches keep the first so many tokens.
+    fn keep(&mut self, count: usize) {
+        for (cache, length) in self.caches.iter().zip(self.lengths.take().into_iter().flatten()) {
+            cache.truncate(length + count);
+        }
     }
 
     /// Reads the prompt but for its last token, whose logits come with those of guesses.
@@ -161,7 +235,7 @@ where
     }
 
     /// What the model picks after the last token and after each guess, and after padding.
-    fn picked(&mut self, site: CallSite, guesses: &[i64]) -> Result<Vec<i64>> {
+    fn picked(&mut self, site: CallSite, guesses: &[i64]) -> Result<Tensor> {
         let mut read = self.tokens.clone();
         let (seen, last) = (read.len(), read.last().copied().unwrap_or_default());
         read.extend(guesses);
@@ -182,7 +256,7 @@ where
             Tensor::from_vec(all, [length, window], logits.device())
         };
         let before = penalized.map(before);
-        self.opts.sampling.pick(&logits, before.as_ref(), &mut self.generator).to_vec()
+        Ok(self.opts.sampling.pick(&logits, before.as_ref(), &mut self.generator))
     }
 }
 
@@ -196,12 +270,14 @@ where
     #[track_caller]
     fn next(&mut self) -> Option<Result<i64>> {
         let site = CallSite::here("speculate");
-        let is_due = self.ready.is_empty() && self.left > 0 && self.unseen > 0;
-        if is_due && let Err(error) = self.pass(site) {
-            self.left = 0;
-            return Some(Err(error));
-        }
-        self.ready.pop_front().map(Ok)
+        let pass = |own: &mut Self| {
+            let PendingPass { guesses, picked } = own.begin(site)?;
+            let picked = picked.to_vec()?;
+            own.end(&guesses, &picked);
+            Ok(())
+        };
+        let done = if self.is_due() { pass(self) } else { Ok(()) };
+        self.after(done)
     }
 }
 

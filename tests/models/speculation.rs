@@ -116,6 +116,27 @@ fn the_likeliest_tokens_are_those_of_generate_whatever_is_guessed() {
 }
 
 #[test]
+fn futures_give_the_same_tokens_also_after_one_that_was_dropped() {
+    let _no_grad = kiln::no_grad();
+    for device in devices() {
+        let model = Model::new(9, device);
+        let (expected, held) = model.generated(&greedy(), 40);
+        let (caches, guess) = (model.caches(40), right_for(2, &expected));
+        let step = |tokens: &Tensor| model.logits(tokens, &caches);
+        let mut tokens = speculate(&PROMPT, greedy(), device, &caches, |tokens| Ok(guess(tokens)), step);
+        let mut found = Vec::new();
+        while let Some(token) = {
+            drop(tokens.next_async());
+            pollster::block_on(tokens.next_async())
+        } {
+            found.push(token.expect("a token"));
+        }
+        assert_eq!(found, expected, "{device}");
+        assert!(caches.iter().all(|cache| cache.len() == held), "{device}");
+    }
+}
+
+#[test]
 fn penalties_fall_on_guesses_before_they_are_picked() {
     // A token is likelier again than the next higher one, unless it is penalized for it.
     let step = |tokens: &Tensor| tokens.one_hot(20).float() * 2.0 + (tokens + 1).one_hot(20).float() * 1.9;

@@ -53,7 +53,7 @@ impl<'a> TokenStream<'a> {
     pub(super) async fn next_async(&mut self) -> Option<kiln::Result<i64>> {
         match self {
             TokenStream::Generated(tokens) => without_grad(|| tokens.next_async()).await,
-            TokenStream::Guessed(_) => self.next(),
+            TokenStream::Guessed(tokens) => without_grad(|| tokens.next_async()).await,
         }
     }
 
