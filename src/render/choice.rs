@@ -15,4 +15,6 @@ pub enum TemplateChoice {
     Attention(attention::WgslAttentionTile),
     /// The block of an attention, or of one of its gradients, in CUDA C.
     CudaAttention(cuda::attention::CudaAttentionTile),
+    /// No template's: the rows and columns of an invocation's tile of a contraction.
+    Invocation([usize; 2]),
 }

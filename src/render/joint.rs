@@ -6,6 +6,7 @@
 use crate::kernel::{Expr, JointAlias, JointPart, JointWork, Kernel};
 use crate::render::shader::{Pass, PassBuffer, Shader};
 use crate::render::split::KernelSequence;
+use crate::render::target::GpuTarget;
 
 /// Passes of different kernels that become one.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +56,34 @@ pub fn with_arguments_of(work: &JointWork, part: &JointPart<'_>) -> Kernel {
         }
     }
     kernel
+}
+
+/// The kernels' shaders by `render`, with tiles of one kind where there are such: those of the largest kernel, or of a
+/// pair's second, which has more to do. Workgroups are of one size then.
+///
+/// # Errors
+/// What `render` says.
+pub fn shaders<E>(
+    work: &JointWork,
+    targets: &[GpuTarget],
+    render: &dyn Fn(&JointPart<'_>, &GpuTarget) -> Result<Shader, E>,
+) -> Result<Vec<Shader>, E> {
+    let parts: Vec<JointPart<'_>> = work.parts().collect();
+    let each = parts.iter().zip(targets).map(|(part, target)| render(part, target));
+    let mut shaders = each.collect::<Result<Vec<_>, E>>()?;
+    let leads = |number: &usize| match work.aliases.is_empty() {
+        true => parts[*number].kernel.level_points(0),
+        false => *number,
+    };
+    let tile = |shader: &Shader| Some(shader.passes.last()?.stored_tile.as_ref()?.tile);
+    let Some(wanted) = (0..parts.len()).max_by_key(leads).and_then(|leader| tile(&shaders[leader])) else {
+        return Ok(shaders);
+    };
+    for (number, shader) in shaders.iter_mut().enumerate().filter(|(_, shader)| tile(shader) != Some(wanted))
+    {
+        *shader = render(&parts[number], &GpuTarget { choice: Some(wanted), ..targets[number].clone() })?;
+    }
+    Ok(shaders)
 }
 
 /// Gives a kernel's parts the inputs and outputs that are the kernel's among all kernels'.
@@ -114,18 +143,23 @@ fn independent(sequences: Vec<Vec<Pass>>, link: &dyn Fn(&LinkedPasses<'_>) -> Op
     }
 }
 
-/// Passes as few as can be: each with as many after it as are linked.
-fn linked(passes: Vec<Pass>, link: &dyn Fn(&LinkedPasses<'_>) -> Option<Pass>) -> Vec<Pass> {
+/// Passes as few as can be, in any order: each with those it can be linked with, as many at a time as can be.
+fn linked(mut passes: Vec<Pass>, link: &dyn Fn(&LinkedPasses<'_>) -> Option<Pass>) -> Vec<Pass> {
+    let link = |passes: &[Pass]| link(&LinkedPasses { passes, aliases: &[] });
     let mut found = Vec::new();
-    let mut rest = &passes[..];
-    while let Some(first) = rest.first() {
-        let of = |count: usize| {
-            let several = LinkedPasses { passes: &rest[..count], aliases: &[] };
-            Some((count, link(&several)?))
-        };
-        let (count, pass) = (2..=rest.len()).rev().find_map(of).unwrap_or_else(|| (1, first.clone()));
-        found.push(pass);
-        rest = &rest[count..];
+    while !passes.is_empty() {
+        let first = passes.remove(0);
+        let (alike, others): (Vec<Pass>, Vec<Pass>) =
+            passes.into_iter().partition(|pass| link(&[first.clone(), pass.clone()]).is_some());
+        passes = others;
+        let alike = [vec![first], alike].concat();
+        let mut rest = &alike[..];
+        while let Some(first) = rest.first() {
+            let of = |count: usize| Some((count, link(&rest[..count])?));
+            let (count, pass) = (2..=rest.len()).rev().find_map(of).unwrap_or_else(|| (1, first.clone()));
+            found.push(pass);
+            rest = &rest[count..];
+        }
     }
     found
 }
@@ -158,15 +192,16 @@ mod tests {
     use crate::kernel::{JointSlot, Workload};
     use crate::plan;
     use crate::render::{Adapter, GpuTarget, cuda, wgsl};
+    use crate::tensor::Tensor;
     use crate::tensor::testing::pattern;
 
-    /// The kernels of products of a row, and of a pair of which the second reads the first.
-    fn works(pair: bool) -> Vec<Arc<Workload>> {
+    /// The kernels of products of a row, or of a pair of which the second reads the first.
+    fn works(pair: Option<fn(&Tensor, &Tensor) -> Tensor>) -> Vec<Arc<Workload>> {
         let x = pattern(&[1, 256], 1);
         let [a, b, c] = [512, 512, 64].map(|n| x.matmul(&pattern(&[256, n], n)));
         let report = match pair {
-            true => plan(&[&(a.tanh() * b)]),
-            false => plan(&[&a, &b, &c]),
+            Some(of) => plan(&[&of(&a, &b)]),
+            None => plan(&[&a, &b, &c]),
         };
         let kernels = report.unwrap().kernels;
         kernels.iter().map(|kernel| Arc::new(kernel.work().clone())).filter(|work| is_product(work)).collect()
@@ -192,7 +227,7 @@ mod tests {
 
     #[test]
     fn products_that_need_nothing_of_each_other_share_every_pass() {
-        let works = works(false);
+        let works = works(None);
         assert_eq!(works.len(), 3);
         for target in targets() {
             let most = works.iter().map(|work| passes(work, &target)).max().unwrap();
@@ -203,20 +238,26 @@ mod tests {
 
     #[test]
     fn a_pair_shares_its_last_pass() {
-        let works = works(true);
-        let input = works[1].kernel().unwrap().inputs.len() + works[0].kernel().unwrap().inputs.len() - 1;
-        for target in targets() {
-            let before: Vec<usize> = works.iter().map(|work| passes(work, &target) - 1).collect();
-            let work =
-                JointWork::new(works.clone(), vec![JointAlias { slot: JointSlot::Input(input), output: 0 }]);
-            assert_eq!(passes(&Workload::Joint(work), &target), before[0].max(before[1]) + 1, "{target:?}");
+        // What follows the second sum may be so long that its tiles are smaller.
+        let pairs: [fn(&Tensor, &Tensor) -> Tensor; 2] = [|a, b| a.tanh() * b, |a, b| a.silu() * b];
+        let targets = targets();
+        for (works, target) in
+            pairs.map(|pair| works(Some(pair))).iter().flat_map(|w| targets.iter().map(move |t| (w, t)))
+        {
+            let [one, other] = [0, 1].map(|i| works[i].kernel().unwrap());
+            let read = other.inputs.iter().position(|input| input.numel == 512).unwrap();
+            let slot = JointSlot::Input(one.inputs.len() + read);
+            let before = works.iter().map(|work| passes(work, target) - 1).max().unwrap();
+            let aliases = vec![JointAlias { slot, output: 0 }];
+            let work = Workload::Joint(JointWork::new(works.clone(), aliases));
+            assert_eq!(passes(&work, target), before + 1, "{target:?}");
         }
     }
 
     #[test]
     fn what_a_device_cannot_bind_at_once_is_several_passes() {
         let target = GpuTarget::webgpu_default();
-        let joint = Workload::Joint(JointWork::new(works(false), Vec::new()));
+        let joint = Workload::Joint(JointWork::new(works(None), Vec::new()));
         assert!(passes(&joint, &target) > passes(&joint, &targets()[0]));
     }
 }

@@ -52,10 +52,8 @@ pub struct Pass {
 pub struct StoredTile {
     /// Matrices, rows and columns.
     pub extents: [usize; 3],
-    /// The template, if one multiplies.
-    pub template: Option<TemplateChoice>,
-    /// Elements of an invocation along rows and columns, where none does.
-    pub factors: [usize; 2],
+    /// The tile that is computed together.
+    pub tile: TemplateChoice,
 }
 
 /// A TMA tensor map: matrices of 16-bit elements that the device copies to shared memory by
@@ -75,17 +73,16 @@ pub struct TensorMapSpec {
 }
 
 impl StoredTile {
-    /// Of a product whose invocations have so many rows and columns each.
-    pub fn of_product(kernel: &Kernel, c: &Contraction, factors: [usize; 2]) -> StoredTile {
-        let extents = [&c.batch, &c.m, &c.n].map(|axes| kernel.points_of(axes));
-        StoredTile { extents, template: None, factors }
+    /// Of a product.
+    pub fn of_product(kernel: &Kernel, c: &Contraction, tile: TemplateChoice) -> StoredTile {
+        StoredTile { extents: [&c.batch, &c.m, &c.n].map(|axes| kernel.points_of(axes)), tile }
     }
 
     /// Of a kernel whose points follow one axis, so many of an invocation, which so many threads share.
     pub fn of_points(kernel: &Kernel, points: usize, threads: usize) -> Option<StoredTile> {
         let along = kernel.level_axes(0).filter(|axis| kernel.axes[axis.index()].extent > 1).count();
         let extents = [1, 1, kernel.level_points(0)];
-        (along <= 1).then_some(StoredTile { extents, template: None, factors: [threads, points] })
+        (along <= 1).then_some(StoredTile { extents, tile: TemplateChoice::Invocation([threads, points]) })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::base::DType;
 use crate::kernel::{Access, Affine, AxisId, Contraction, Expr, Kernel};
+use crate::render::TemplateChoice;
 use crate::render::c_like::Coarsening;
 use crate::render::c_like::emit::GROUPS;
 use crate::render::c_like::unroll::unroll_count;
@@ -347,7 +348,7 @@ pub fn contraction(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Thre
     let mut coarsening = Coarsening::single(kernel);
     let after = kernel.exprs.iter().filter(|node| node.level == 0).count();
     let work = kernel.points(kernel.depth().min(1)) as u64;
-    let (rows, columns) = match target.adapter {
+    let by_adapter = match target.adapter {
         Adapter::Software if after <= thresholds::MAX_WIDE_TILE_EPILOGUE => thresholds::WIDE_PRODUCT_TILE,
         // What follows a sum is in the text once for each, and takes its time to compile.
         Adapter::Software
@@ -357,6 +358,8 @@ pub fn contraction(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Thre
         }
         Adapter::Software | Adapter::Discrete | Adapter::Integrated => thresholds::PRODUCT_TILE,
     };
+    let [rows, columns] =
+        if let Some(TemplateChoice::Invocation(tile)) = target.choice { tile } else { by_adapter.into() };
     for (group, axes, most) in [(0, &c.m, rows), (1, &c.n, columns), (2, &c.k, thresholds::PRODUCT_STEP)] {
         let mut wide = axes.iter().copied().filter(|axis| kernel.axes[axis.index()].extent != 1);
         if let Some(axis) = wide.next_back() {

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::base::DType;
 use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
+use crate::render::TemplateChoice;
 use crate::render::c_like::emit::ElementIndex;
 use crate::render::c_like::{Emitter, wide};
 use crate::render::cuda::dialect::Cuda;
@@ -148,7 +149,8 @@ pub fn contraction(part: &BoundKernel, c: &Contraction, target: &GpuTarget) -> R
     grid(&mut emitter, "column", &wide(kernel, c.n.iter().copied()), count[1]);
     product(&mut emitter, c);
     let groups = (tiles as u64).div_ceil(u64::from(mapping.workgroup));
-    let stored_tile = Some(StoredTile::of_product(kernel, c, [count[0], count[1]]));
+    let stored_tile =
+        Some(StoredTile::of_product(kernel, c, TemplateChoice::Invocation([count[0], count[1]])));
     Ok(Pass { stored_tile, ..finish(part, &mapping, &emitter, groups) })
 }
 

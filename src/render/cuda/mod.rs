@@ -36,7 +36,7 @@ pub mod thresholds;
 pub mod tiles;
 
 use crate::base::DType;
-use crate::kernel::{JointWork, Kernel, KernelRoot, Workload};
+use crate::kernel::{JointPart, JointWork, Kernel, KernelRoot, Workload};
 use crate::render::choice::TemplateChoice;
 use crate::render::coalesce::coalesce;
 use crate::render::joint;
@@ -82,12 +82,12 @@ pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported
 /// # Errors
 /// As [`render`].
 pub fn render_joint(work: &JointWork, target: &GpuTarget) -> Result<Shader, Unsupported> {
-    let mut shaders = Vec::new();
-    for part in work.parts() {
-        let mut sequence = sequence(&joint::with_arguments_of(work, &part), target);
-        joint::place(&mut sequence, &part);
-        shaders.push(render_sequence(&part.kernel.name, sequence, target)?);
-    }
+    let render = |part: &JointPart<'_>, target: &GpuTarget| {
+        let mut sequence = sequence(&joint::with_arguments_of(work, part), target);
+        joint::place(&mut sequence, part);
+        render_sequence(&part.kernel.name, sequence, target)
+    };
+    let shaders = joint::shaders(work, &vec![target.clone(); work.works().len()], &render)?;
     Ok(joint::join(shaders, work, &|linked| link::link(linked, target)))
 }
 

@@ -156,11 +156,7 @@ fn by_template(
     pass.inputs_aligned_to_16 = of_launch(part, &is_copied);
     pass.shared_bytes = tile.shared_bytes() as u32;
     pass.tensor_maps = operands.into_iter().filter_map(|operand| operand.tensor_map).collect();
-    pass.stored_tile = Some(StoredTile {
-        extents: [extents.batch, extents.m, extents.n],
-        template: Some(TemplateChoice::CudaProduct(*tile)),
-        factors: [0, 0],
-    });
+    pass.stored_tile = Some(StoredTile::of_product(kernel, c, TemplateChoice::CudaProduct(*tile)));
     Ok(pass)
 }
 

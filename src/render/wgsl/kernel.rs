@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::base::DType;
 use crate::ir::AluOp;
 use crate::kernel::{Affine, AxisId, Contraction, ExprId, Kernel, ScatterStore};
+use crate::render::TemplateChoice;
 use crate::render::c_like::emit::ElementIndex;
 use crate::render::c_like::{Dialect, Emitter, wide};
 use crate::render::iterations;
@@ -225,7 +226,8 @@ impl<'k> KernelShader<'k> {
         grid(&mut emitter, "column", &wide(kernel, c.n.iter().copied()), count[1]);
         product(&mut emitter, c);
         let groups = (tiles as u64).div_ceil(u64::from(mapping.workgroup));
-        let stored_tile = Some(StoredTile::of_product(kernel, c, [count[0], count[1]]));
+        let stored_tile =
+            Some(StoredTile::of_product(kernel, c, TemplateChoice::Invocation([count[0], count[1]])));
         Ok(Pass { stored_tile, ..self.finish(&mapping, &emitter, groups)? })
     }
 

@@ -30,7 +30,7 @@ pub mod thresholds;
 pub mod words;
 
 use crate::base::DType;
-use crate::kernel::{Expr, ExprId, JointWork, Kernel, KernelRoot, Workload};
+use crate::kernel::{Expr, ExprId, JointPart, JointWork, Kernel, KernelRoot, Workload};
 use crate::render::attention::{AttentionExtents, WgslAttentionTile};
 use crate::render::choice::TemplateChoice;
 use crate::render::coalesce::coalesce;
@@ -56,12 +56,12 @@ pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported
 /// # Errors
 /// What the device lacks.
 pub fn render_joint(work: &JointWork, targets: &[GpuTarget]) -> Result<Shader, Unsupported> {
-    let mut shaders = Vec::new();
-    for (part, target) in work.parts().zip(targets) {
-        let mut sequence = split::split(&joint::with_arguments_of(work, &part), target);
-        joint::place(&mut sequence, &part);
-        shaders.push(render_sequence(&part.kernel.name, sequence, target, work.inputs())?);
-    }
+    let render = |part: &JointPart<'_>, target: &GpuTarget| {
+        let mut sequence = split::split(&joint::with_arguments_of(work, part), target);
+        joint::place(&mut sequence, part);
+        render_sequence(&part.kernel.name, sequence, target, work.inputs())
+    };
+    let shaders = joint::shaders(work, targets, &render)?;
     Ok(joint::join(shaders, work, &|linked| link::link(linked, targets.first()?)))
 }
 

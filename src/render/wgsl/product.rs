@@ -78,11 +78,7 @@ pub fn render(
     Ok(Pass {
         uniform_words: uniform_words(shader.inputs, kernel.args),
         vec4_inputs: shader.marked_inputs(&vec4_accesses.0),
-        stored_tile: Some(StoredTile {
-            extents: [extents.batch, extents.m, extents.n],
-            template: Some(TemplateChoice::Product(*tile)),
-            factors: [0, 0],
-        }),
+        stored_tile: Some(StoredTile::of_product(kernel, c, TemplateChoice::Product(*tile))),
         ..Pass::new(source, tile.groups(&extents, target), tile.workgroup(target), bindings.slots)
     })
 }

@@ -144,7 +144,10 @@ fn gradients_by_filters_read_lines_of_images() {
 fn tiles(choices: &[TemplateChoice]) -> impl Iterator<Item = CudaProductTile> {
     choices.iter().filter_map(|choice| match *choice {
         TemplateChoice::CudaProduct(tile) => Some(tile),
-        TemplateChoice::Product(_) | TemplateChoice::Attention(_) | TemplateChoice::CudaAttention(_) => None,
+        TemplateChoice::Product(_)
+        | TemplateChoice::Attention(_)
+        | TemplateChoice::CudaAttention(_)
+        | TemplateChoice::Invocation(_) => None,
     })
 }
 
