@@ -11,6 +11,8 @@ use crate::kernel::nest::{Kernel, Workload};
 pub struct JointWork {
     /// The kernels, each a [`Workload::Kernel`].
     parts: Vec<Arc<Workload>>,
+    /// The types of the elements of all inputs.
+    pub input_dtypes: Vec<DType>,
     /// Memory that kernels share with earlier ones, beside what all read. With any, they are elementwise: of an
     /// earlier one's output, each element that is computed needs the one at its own place.
     pub aliases: Vec<JointAlias>,
@@ -51,7 +53,9 @@ impl JointWork {
     /// Works that are kernels, with what they share.
     pub fn new(parts: Vec<Arc<Workload>>, aliases: Vec<JointAlias>) -> JointWork {
         debug_assert!(parts.iter().all(|part| part.kernel().is_some()), "only kernels are launched as one");
-        JointWork { parts, aliases }
+        let kernels = parts.iter().filter_map(|part| part.kernel());
+        let input_dtypes = kernels.flat_map(|kernel| kernel.inputs.iter().map(|input| input.dtype)).collect();
+        JointWork { parts, input_dtypes, aliases }
     }
 
     /// The kernels as works of their own.
@@ -73,19 +77,6 @@ impl JointWork {
             *argument += kernel.args;
             Some(part)
         })
-    }
-
-    /// How many inputs all have.
-    pub fn inputs(&self) -> usize {
-        self.kernels().map(|kernel| kernel.inputs.len()).sum()
-    }
-
-    /// The type of the elements of one of all inputs.
-    pub fn input_dtype(&self, number: usize) -> DType {
-        match self.parts().take_while(|part| part.input <= number).last() {
-            Some(part) => part.kernel.inputs[number - part.input].dtype,
-            None => panic!("no input {number} of {}", self.name()),
-        }
     }
 
     /// The kernels' names.

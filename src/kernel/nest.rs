@@ -391,7 +391,7 @@ impl Workload {
             Workload::Kernel(kernel) => kernel.inputs[number].dtype,
             Workload::Sort(sort) => sort.dtype,
             Workload::Custom(_, inputs, _) => inputs[number].dtype,
-            Workload::Joint(joint) => joint.input_dtype(number),
+            Workload::Joint(joint) => joint.input_dtypes[number],
         }
     }
 }

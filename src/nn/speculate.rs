@@ -114,6 +114,24 @@ impl<G, F> Speculation<'_, G, F> {
     pub fn accepted(&self) -> usize {
         self.accepted
     }
+
+    /// Removes from the caches what a pass read that has not ended.
+    fn undo(&mut self) {
+        self.keep(0);
+    }
+
+    /// Ends a pass: of what it read, the caches keep the first so many tokens.
+    fn keep(&mut self, count: usize) {
+        for (cache, length) in self.caches.iter().zip(self.lengths.take().into_iter().flatten()) {
+            cache.truncate(length + count);
+        }
+    }
+}
+
+impl<G, F> Drop for Speculation<'_, G, F> {
+    fn drop(&mut self) {
+        self.undo();
+    }
 }
 
 impl<G, F> Speculation<'_, G, F>
@@ -195,18 +213,6 @@ where
         self.unseen = 1;
         self.left = if stop.is_some() { 0 } else { self.left.saturating_sub(new.len()) };
         (self.guessed, self.accepted) = (self.guessed + guesses.len(), self.accepted + right);
-    }
-
-    /// Removes from the caches what a pass read that has not ended.
-    fn undo(&mut self) {
-        self.keep(0);
-    }
-
-    /// Ends a pass: of what it read, the caches keep the first so many tokens.
-    fn keep(&mut self, count: usize) {
-        for (cache, length) in self.caches.iter().zip(self.lengths.take().into_iter().flatten()) {
-            cache.truncate(length + count);
-        }
     }
 
     /// Reads the prompt but for its last token, whose logits come with those of guesses.

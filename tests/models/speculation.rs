@@ -133,6 +133,13 @@ fn futures_give_the_same_tokens_also_after_one_that_was_dropped() {
         }
         assert_eq!(found, expected, "{device}");
         assert!(caches.iter().all(|cache| cache.len() == held), "{device}");
+
+        caches.iter().for_each(KvCache::clear);
+        let mut tokens = speculate(&PROMPT, greedy(), device, &caches, |tokens| Ok(guess(tokens)), step);
+        drop(tokens.next_async());
+        drop(tokens);
+        // The prompt but for its last token was read.
+        assert!(caches.iter().all(|cache| cache.len() == PROMPT.len() - 1), "{device}");
     }
 }
 

@@ -59,7 +59,7 @@ pub fn render_joint(work: &JointWork, targets: &[GpuTarget]) -> Result<Shader, U
     let render = |part: &JointPart<'_>, target: &GpuTarget| {
         let mut sequence = split::split(&joint::with_arguments_of(work, part), target);
         joint::place(&mut sequence, part);
-        render_sequence(&part.kernel.name, sequence, target, work.inputs())
+        render_sequence(&part.kernel.name, sequence, target, work.input_dtypes.len())
     };
     let shaders = joint::shaders(work, targets, &render)?;
     Ok(joint::join(shaders, work, &|linked| link::link(linked, targets.first()?)))

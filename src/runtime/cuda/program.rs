@@ -70,7 +70,7 @@ impl CudaProgram {
         let starts_at = |slot: usize, unit: usize| bindings.inputs[slot].offset.is_multiple_of(unit);
         let mut fours = passes.iter().flat_map(|pass| &pass.vec4_inputs);
         let mut pieces = passes.iter().flat_map(|pass| &pass.inputs_aligned_to_16);
-        if fours.all(|&slot| starts_at(slot, 4 * element_size(&self.work, slot)))
+        if fours.all(|&slot| starts_at(slot, 4 * self.work.input_dtype(slot).size()))
             && pieces.all(|&slot| starts_at(slot, 16))
         {
             return Ok(&self.aligned);
@@ -245,11 +245,6 @@ impl LoadedShader {
         let functions = shader.passes.iter().map(compile).collect::<Result<_>>()?;
         Ok(LoadedShader { shader, functions })
     }
-}
-
-/// Bytes of an input's elements.
-fn element_size(work: &Workload, slot: usize) -> usize {
-    work.input_dtype(slot).size()
 }
 
 impl Program for CudaProgram {

@@ -87,7 +87,7 @@ impl ShaderProgram {
     fn version(&self, bindings: &Bindings<'_>) -> Result<&CompiledShader> {
         let passes = || self.aligned.shader.passes.iter();
         let starts_at = |slot: &usize, multiple: usize| {
-            let size = element_size(&self.work, *slot);
+            let size = self.work.input_dtype(*slot).size();
             bindings.inputs[*slot].offset.is_multiple_of(multiple * size)
         };
         let by_four = passes()
@@ -132,11 +132,6 @@ fn compile(gpu: &WgpuGpu, work: &Workload, targets: &[GpuTarget]) -> Result<Comp
 /// The error for work that the adapter cannot run.
 pub fn unsupported(gpu: &WgpuGpu, work: &Workload, reason: &Unsupported) -> Error {
     gpu.error(&work.name(), reason.to_string().replace("{adapter}", &describe(&gpu.info)))
-}
-
-/// Bytes of an input's elements.
-fn element_size(work: &Workload, slot: usize) -> usize {
-    work.input_dtype(slot).size()
 }
 
 impl Program for ShaderProgram {
@@ -215,7 +210,7 @@ impl ShaderProgram {
     fn words(&self, pass: &Pass, bindings: &Bindings<'_>, alignment: u64) -> Vec<u32> {
         let mut words = vec![0u32; pass.uniform_words];
         for (slot, binding) in bindings.inputs.iter().enumerate() {
-            let size = element_size(&self.work, slot) as u64;
+            let size = self.work.input_dtype(slot).size() as u64;
             words[INPUT_OFFSETS + slot] = ((binding.offset as u64 % alignment) / size) as u32;
         }
         for (number, bits) in bindings.scalars.iter().enumerate() {
