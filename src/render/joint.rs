@@ -191,7 +191,8 @@ mod tests {
     use super::*;
     use crate::kernel::{JointSlot, Workload};
     use crate::plan;
-    use crate::render::{Adapter, GpuTarget, cuda, wgsl};
+    use crate::render::shader::StoredTile;
+    use crate::render::{Adapter, GpuTarget, TemplateChoice, cuda, wgsl};
     use crate::tensor::Tensor;
     use crate::tensor::testing::pattern;
 
@@ -211,12 +212,16 @@ mod tests {
         work.kernel().is_some_and(|kernel| kernel.contraction().is_some())
     }
 
-    fn passes(work: &Workload, target: &GpuTarget) -> usize {
+    fn rendered(work: &Workload, target: &GpuTarget) -> Vec<Pass> {
         let shader = match target.cuda.is_some() {
             true => cuda::render_work(work, target),
             false => wgsl::render_work(work, target),
         };
-        shader.unwrap().unwrap().passes.len()
+        shader.unwrap().unwrap().passes
+    }
+
+    fn passes(work: &Workload, target: &GpuTarget) -> usize {
+        rendered(work, target).len()
     }
 
     fn targets() -> Vec<GpuTarget> {
@@ -250,8 +255,26 @@ mod tests {
             let before = works.iter().map(|work| passes(work, target) - 1).max().unwrap();
             let aliases = vec![JointAlias { slot, output: 0 }];
             let work = Workload::Joint(JointWork::new(works.clone(), aliases));
-            assert_eq!(passes(&work, target), before + 1, "{target:?}");
+            let joint = rendered(&work, target);
+            assert_eq!(joint.len(), before + 1, "{target:?}");
+            // What is one memory is one variable: two would be aliases.
+            let last = joint.last().unwrap();
+            let variables = last.source.matches("var<storage").count();
+            assert!(target.cuda.is_some() || variables + 1 == last.bindings.len(), "{}", last.text());
         }
+    }
+
+    #[test]
+    fn a_pair_of_other_tiles_shares_no_pass() {
+        let pass = |points: usize| {
+            let tile = TemplateChoice::Invocation([1, points]);
+            let stored_tile = Some(StoredTile { extents: [1, 1, 64], tile });
+            vec![Pass { stored_tile, ..Pass::new(String::new(), 1, 32, Vec::new()) }]
+        };
+        let aliases = [JointAlias { slot: JointSlot::Input(0), output: 0 }];
+        let link = |linked: &LinkedPasses<'_>| Some(linked.pass(String::new()));
+        let count = |points: [usize; 2]| elementwise(points.map(pass).to_vec(), &aliases, &link).len();
+        assert_eq!([count([4, 4]), count([4, 8])], [1, 2]);
     }
 
     #[test]

@@ -33,6 +33,7 @@ impl Joint {
     pub fn check(&self, dtypes: &[DType], random: u64) {
         with_context(&self.context, || {
             dtypes.iter().for_each(|&dtype| self.products_of_one_row_are_one_launch_and_the_same_bits(dtype));
+            self.products_that_are_cut_along_their_depth_have_sums_of_their_own();
             self.a_product_may_read_another_at_its_own_elements();
             self.arguments_stay_those_of_their_product();
             self.packed_weights_are_one_launch();
@@ -68,6 +69,18 @@ impl Joint {
                 assert_eq!(self.launches(&[&alone]), 1, "{what}");
                 assert_eq!(numbers(together), numbers(&alone), "{what}");
             }
+        }
+    }
+
+    fn products_that_are_cut_along_their_depth_have_sums_of_their_own(&self) {
+        let x = self.ready(&[1, 1 << 13], 1, DType::F32);
+        let weights = [64, 32].map(|n| self.ready(&[1 << 13, n], n, DType::F32));
+        let all = weights.each_ref().map(|w| x.matmul(w));
+        assert_eq!(self.launches(&all.each_ref()), 1);
+        for (together, w) in all.iter().zip(&weights) {
+            let alone = x.matmul(w);
+            assert_eq!(self.launches(&[&alone]), 1);
+            assert_near(together, &[1, w.shape()[1]], &numbers(&alone));
         }
     }
 

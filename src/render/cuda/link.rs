@@ -1,9 +1,10 @@
 //! Several texts as one, whose blocks they share: each in a namespace, its function called
 //! by a new one.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use crate::render::cuda::ENTRY;
+use crate::render::cuda::{ENTRY, PRELUDE};
 use crate::render::joint::LinkedPasses;
 use crate::render::shader::{Pass, PassBuffer};
 use crate::render::target::GpuTarget;
@@ -33,7 +34,8 @@ pub fn link(linked: &LinkedPasses<'_>, target: &GpuTarget) -> Option<Pass> {
             if linked.are_independent() { format!("(blockIdx.x - {start}u)") } else { "blockIdx.x".into() };
         start += pass.workgroups;
         let body = own.called().replace("blockIdx.x", &block);
-        let _ = write!(text, "namespace part_{number} {{\n{body}}}\n");
+        let overloaded: String = overloaded(&body).map(|name| format!("using ::{name};\n")).collect();
+        let _ = write!(text, "namespace part_{number} {{\n{overloaded}{body}}}\n");
         let (pointers, rest) = own.parameters.split_at(pass.bindings.len());
         let pointers: Vec<(&str, String)> =
             pointers.iter().map(|(ty, name)| (*ty, format!("{name}_{number}"))).collect();
@@ -49,6 +51,19 @@ pub fn link(linked: &LinkedPasses<'_>, target: &GpuTarget) -> Option<Pass> {
     let body = if linked.are_independent() { one_of(linked, &calls) } else { all_of(&calls) };
     let _ = write!(text, "{HEAD}{}) {ENTRY}(\n    {list}\n) {{\n{body}}}\n", first.workgroup_size);
     Some(linked.pass(text))
+}
+
+/// The functions of the prelude to which a text adds others of the name, which would hide them in its namespace.
+fn overloaded(text: &str) -> impl Iterator<Item = &str> {
+    let is_in_prelude = |name: &&str| functions(PRELUDE).any(|known| known == *name);
+    let names: BTreeSet<&str> = functions(text).filter(is_in_prelude).collect();
+    names.into_iter()
+}
+
+/// The names of the functions that a text defines.
+fn functions(text: &str) -> impl Iterator<Item = &str> {
+    let definitions = text.split("KILN_FUNCTION ").skip(1);
+    definitions.filter_map(|definition| definition.split_once('(')?.0.split_whitespace().last())
 }
 
 /// Calls one of the functions: as many blocks as it needs run each.

@@ -1,11 +1,13 @@
 //! NVIDIA's compiler on random kernels: machine code for every generation,
 //! without registers spilled to memory.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::{is_required, numbers, tiles as tiles_of};
 use crate::base::{DType, Device, Precision, Shape};
-use crate::kernel::{Kernel, Sort, Workload};
+use crate::kernel::{JointAlias, JointSlot, JointWork, Kernel, Sort, Workload};
 use crate::render::cuda::tiles::{self, CudaProductTile};
 use crate::render::{GpuTarget, TemplateChoice, cuda};
 use crate::runtime::cpu::tests::random::Case;
@@ -190,6 +192,30 @@ fn compiled_tiles(kernel: &Kernel, arch: &str) -> Vec<[usize; 2]> {
         }
     }
     tiles_of(&choices).map(|tile| tile.size()).collect()
+}
+
+#[test]
+fn products_of_a_row_compile_as_one_launch_without_spills() {
+    if !is_there() {
+        return;
+    }
+    let alias = JointAlias { slot: JointSlot::Input(5), output: 0 };
+    let cases = [
+        (576, vec![576, 192, 192], Vec::new()),
+        (8192, vec![64, 32], Vec::new()),
+        (576, vec![1536, 1536], vec![alias]),
+    ];
+    for (dtype, (k, widths, aliases)) in
+        [DType::F32, DType::BF16].into_iter().flat_map(|dtype| cases.iter().map(move |case| (dtype, case)))
+    {
+        let works = widths.iter().map(|&n| Arc::new(Workload::Kernel(product(dtype, [1, *k, n]))));
+        let joint = Workload::Joint(JointWork::new(works.collect(), aliases.clone()));
+        for (arch, capability) in [("80", (8, 0)), ("90", (9, 0)), ("120", (12, 0))] {
+            let target = GpuTarget::cuda_device(capability, 132);
+            compiles_on(&joint, &target, arch)
+                .unwrap_or_else(|message| panic!("{dtype}, {widths:?}: {message}"));
+        }
+    }
 }
 
 #[test]
