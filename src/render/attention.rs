@@ -1,10 +1,10 @@
 //! The sizes in which attention's template runs, and on what it is worth it.
 
-use crate::kernel::lower::attention::{AttentionLimits, MAX_WIDTH};
+use crate::kernel::lower::attention::{AttentionLimits, FewQueries, MAX_WIDTH};
 use crate::kernel::{AxisId, FusedAttention, Kernel};
 use crate::render::choice::TemplateChoice;
 use crate::render::target::{Adapter, GpuTarget};
-use crate::render::thresholds::MULTIPLICATIONS_PER_ELEMENT;
+use crate::render::thresholds::{FEW_QUERIES, KEYS_OF_FEW_QUERIES, MULTIPLICATIONS_PER_ELEMENT};
 use crate::render::wgsl::thresholds;
 
 /// The extents of an attention.
@@ -74,6 +74,13 @@ pub enum WgslAttentionTile {
         /// Vec4s of columns that an invocation sums.
         column_vec4s: usize,
     },
+    /// `shaders/attention_query.wgsl`: one query, whose keys teams of invocations share out.
+    Query {
+        /// Invocations of a team.
+        lanes: usize,
+        /// Teams of a workgroup.
+        teams: usize,
+    },
 }
 
 /// Depths that a workgroup shares at a time.
@@ -90,6 +97,17 @@ const WORKGROUP_TILES: &[(Adapter, [usize; 2])] = &[
     (Adapter::Integrated, [16, 32]),
 ];
 
+/// Invocations of a team, and teams, for few queries, by class of adapter, as above. A software driver
+/// writes out loops over what an invocation has, and takes two seconds to compile what a team of one has.
+const QUERY_TILES: &[(Adapter, [usize; 2])] = &[
+    (Adapter::Discrete, [8, 16]),
+    (Adapter::Discrete, [16, 8]),
+    (Adapter::Discrete, [8, 8]),
+    (Adapter::Integrated, [8, 8]),
+    (Adapter::Integrated, [8, 16]),
+    (Adapter::Software, [8, 4]),
+];
+
 impl WgslAttentionTile {
     /// The block for some extents; `None` where the device has no template.
     pub fn of(extents: &AttentionExtents, target: &GpuTarget) -> Option<WgslAttentionTile> {
@@ -98,12 +116,17 @@ impl WgslAttentionTile {
 
     /// The blocks that suit some extents, the one expected to be fastest first.
     pub fn suitable(extents: &AttentionExtents, target: &GpuTarget) -> Vec<WgslAttentionTile> {
-        let mut all = match target.adapter {
-            Adapter::Software => WgslAttentionTile::of_subgroups(extents, target),
-            Adapter::Discrete | Adapter::Integrated => {
-                let own = WORKGROUP_TILES.iter().filter(|(adapter, _)| *adapter == target.adapter);
-                own.map(|(_, size)| WgslAttentionTile::of_workgroup(extents, *size)).collect()
-            }
+        let of_adapter = |table: &'static [(Adapter, [usize; 2])]| {
+            table.iter().filter(|(adapter, _)| *adapter == target.adapter).map(|(_, sizes)| *sizes)
+        };
+        let mut all: Vec<WgslAttentionTile> = if extents.rows <= FEW_QUERIES {
+            let of_sizes = |[lanes, teams]: [usize; 2]| WgslAttentionTile::Query { lanes, teams };
+            of_adapter(QUERY_TILES).map(of_sizes).collect()
+        } else if target.adapter == Adapter::Software {
+            WgslAttentionTile::of_subgroups(extents, target)
+        } else {
+            let of_sizes = |sizes| WgslAttentionTile::of_workgroup(extents, sizes);
+            of_adapter(WORKGROUP_TILES).map(of_sizes).collect()
         };
         all.retain(|block| block.fits(target));
         all
@@ -148,6 +171,9 @@ impl WgslAttentionTile {
                 let step = (DEPTH_STEP * (rows + keys)).max(key_step * keys * column_vec4s);
                 4 * (step + keys * rows + keys / 4 * rows)
             }
+            WgslAttentionTile::Query { lanes, teams } => {
+                4 * teams * (2 * 4 * lanes + 2 + MAX_WIDTH.next_multiple_of(4 * lanes))
+            }
         }
     }
     /// Invocations of a workgroup.
@@ -155,6 +181,7 @@ impl WgslAttentionTile {
         match *self {
             WgslAttentionTile::Subgroup { lanes, .. } => lanes as u32,
             WgslAttentionTile::Workgroup { rows, keys, .. } => (rows / 4 * (keys / 4)) as u32,
+            WgslAttentionTile::Query { lanes, teams } => (lanes * teams) as u32,
         }
     }
     /// Queries of a block.
@@ -162,6 +189,7 @@ impl WgslAttentionTile {
         match *self {
             WgslAttentionTile::Subgroup { lanes, .. } => 4 * lanes,
             WgslAttentionTile::Workgroup { rows, .. } => rows,
+            WgslAttentionTile::Query { .. } => 1,
         }
     }
     /// Keys of a block.
@@ -169,6 +197,7 @@ impl WgslAttentionTile {
         match *self {
             WgslAttentionTile::Subgroup { key_lanes, .. } => 4 * key_lanes,
             WgslAttentionTile::Workgroup { keys, .. } => keys,
+            WgslAttentionTile::Query { teams, .. } => 4 * teams,
         }
     }
     /// Columns that a workgroup computes.
@@ -178,6 +207,7 @@ impl WgslAttentionTile {
                 4 * column_lanes * column_passes
             }
             WgslAttentionTile::Workgroup { keys, column_vec4s, .. } => keys * column_vec4s,
+            WgslAttentionTile::Query { .. } => MAX_WIDTH,
         }
     }
     /// Depths of one iteration.
@@ -185,6 +215,7 @@ impl WgslAttentionTile {
         match *self {
             WgslAttentionTile::Subgroup { lanes, key_lanes, .. } => 4 * lanes / key_lanes,
             WgslAttentionTile::Workgroup { .. } => DEPTH_STEP,
+            WgslAttentionTile::Query { lanes, .. } => 4 * lanes,
         }
     }
     /// Workgroups of an attention.
@@ -202,6 +233,8 @@ impl WgslAttentionTile {
             WgslAttentionTile::Workgroup { keys, column_vec4s, .. } => {
                 depths * (DEPTH_STEP + 2 * DEPTH_STEP) + 24 + 8 * column_vec4s + keys * (3 + 2 * column_vec4s)
             }
+            // Depths, a team's parts, columns.
+            WgslAttentionTile::Query { lanes, .. } => depths + lanes + extents.columns.div_ceil(4 * lanes),
         };
         (extents.keys.div_ceil(self.keys()) * (1 + inside)) as u64
     }
@@ -227,13 +260,26 @@ pub fn range(target: &GpuTarget) -> Option<AttentionLimits> {
         least_rows: match block {
             WgslAttentionTile::Subgroup { .. } => thresholds::SOFTWARE_QUERY_EIGHTHS * block.rows() / 8,
             WgslAttentionTile::Workgroup { .. } => block.rows() / thresholds::GPU_QUERY_FRACTION,
+            WgslAttentionTile::Query { .. } => 1,
         },
+        few: Some(few_queries(target.adapter)),
         // As for products.
         least_work: MULTIPLICATIONS_PER_ELEMENT * target.compile_bound_elements,
         most_keys: most_keys.saturating_mul(block.keys()),
         columns: block.columns(),
         backward: false,
     })
+}
+
+/// Which attention of few queries a kind of adapter has a template for.
+fn few_queries(adapter: Adapter) -> FewQueries {
+    let (keys_of_few, filling) = match adapter {
+        Adapter::Software => (thresholds::SOFTWARE_KEYS_OF_FEW_QUERIES, usize::MAX),
+        Adapter::Integrated | Adapter::Discrete => {
+            (KEYS_OF_FEW_QUERIES, thresholds::concurrent_tiles(adapter) as usize)
+        }
+    };
+    FewQueries { most_rows: FEW_QUERIES, keys_of_few, filling }
 }
 
 #[cfg(test)]
@@ -289,14 +335,33 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_is_what_the_template_declares() {
-        let text = include_str!("../../shaders/attention_workgroup.wgsl");
-        let module = naga::front::wgsl::parse_str(text).expect("a valid shader");
-        let shared =
-            module.global_variables.iter().filter(|(_, own)| own.space == naga::AddressSpace::WorkGroup);
-        let size = |ty: naga::Handle<naga::Type>| module.types[ty].inner.size(module.to_ctx()) as usize;
-        let declared: usize = shared.map(|(_, own)| size(own.ty)).sum();
-        assert_eq!(declared, WgslAttentionTile::of_workgroup(&extents(45, 27), [32, 32]).shared_bytes());
+    fn shared_memory_is_what_the_templates_declare() {
+        let agree = |text: &str, tile: WgslAttentionTile| {
+            let module = naga::front::wgsl::parse_str(text).expect("a valid shader");
+            let shared =
+                module.global_variables.iter().filter(|(_, own)| own.space == naga::AddressSpace::WorkGroup);
+            let size = |ty: naga::Handle<naga::Type>| module.types[ty].inner.size(module.to_ctx()) as usize;
+            let declared: usize = shared.map(|(_, own)| size(own.ty)).sum();
+            assert_eq!(declared, tile.shared_bytes(), "{tile:?}");
+        };
+        let of_block = WgslAttentionTile::of_workgroup(&extents(45, 27), [32, 32]);
+        agree(include_str!("../../shaders/attention_workgroup.wgsl"), of_block);
+        let text = include_str!("../../shaders/attention_query.wgsl");
+        let text = text.replacen("const COLUMNS = 27;", &format!("const COLUMNS = {MAX_WIDTH};"), 1);
+        agree(&text, WgslAttentionTile::Query { lanes: 4, teams: 8 });
+    }
+
+    #[test]
+    fn few_queries_have_a_workgroup_each() {
+        for adapter in [Adapter::Discrete, Adapter::Integrated, Adapter::Software] {
+            let target = GpuTarget { adapter, ..GpuTarget::downlevel() };
+            let extents = AttentionExtents { rows: FEW_QUERIES, ..extents(512, 64) };
+            let tiles = WgslAttentionTile::suitable(&extents, &target);
+            assert!(!tiles.is_empty(), "{adapter:?}");
+            for tile in tiles {
+                assert_eq!(tile.groups(&extents), (extents.batch * FEW_QUERIES) as u64, "{tile:?}");
+            }
+        }
     }
 
     #[test]

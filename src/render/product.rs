@@ -275,13 +275,8 @@ pub fn suitable(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Vec<Wgs
 /// Time that a product takes, in some unit: whole tiles, as many at a time as
 /// the device has places for.
 fn cost(row: &TileEntry, extents: &ProductExtents, target: &GpuTarget) -> u64 {
-    let places = match target.adapter {
-        Adapter::Software => thresholds::SOFTWARE_CONCURRENT_TILES,
-        Adapter::Integrated => thresholds::INTEGRATED_CONCURRENT_TILES,
-        Adapter::Discrete => thresholds::DISCRETE_CONCURRENT_TILES,
-    };
     let [rows, columns] = row.tile.size(target);
-    let waves = row.tile.groups(extents, target).div_ceil(places);
+    let waves = row.tile.groups(extents, target).div_ceil(thresholds::concurrent_tiles(target.adapter));
     waves * (rows * columns) as u64 * 1000 / row.rate
 }
 

@@ -86,6 +86,13 @@ pub const MIN_TILED_RESULTS: usize = 64;
 /// Columns below which the operands of a product change places, if rows are four times as many.
 pub const FEW_COLUMNS: usize = 8;
 
+/// Queries of an attention up to which its template for few takes them one by one: what is read of keys and
+/// values serves one query.
+pub const FEW_QUERIES: usize = 4;
+/// Keys of so few up to which one workgroup goes through them as soon as several kernels would, of which more
+/// workgroups share them.
+pub const KEYS_OF_FEW_QUERIES: usize = 2048;
+
 /// Rows below which splitting them is not worth another launch.
 pub const MIN_SPLIT_ROWS: usize = 1 << 14;
 /// Parts that fill a device, and rows of a part at least: on software drivers, where threads

@@ -18,8 +18,10 @@ pub const MAX_WIDTH: usize = 128;
 /// The attention that a device computes by one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AttentionLimits {
-    /// Queries below which the body is faster.
+    /// Queries below which the body is faster than the template for many.
     pub least_rows: usize,
+    /// Of the template for few queries, if there is one.
+    pub few: Option<FewQueries>,
     /// Multiplications below which the body is compiled and run sooner.
     pub least_work: usize,
     /// Keys, at most.
@@ -28,6 +30,24 @@ pub struct AttentionLimits {
     pub columns: usize,
     /// Whether there is a template for the parts of its gradient.
     pub backward: bool,
+}
+
+/// The attentions that a device computes by a template that shares out the keys of one query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FewQueries {
+    /// Queries of an attention, at most.
+    pub most_rows: usize,
+    /// Keys, at most, unless [`filling`](FewQueries::filling) says otherwise: the body shares them out among
+    /// more threads.
+    pub keys_of_few: usize,
+    /// Queries of all attentions that occupy the device, however many their keys are.
+    pub filling: usize,
+}
+
+impl FewQueries {
+    fn suit(&self, rows: usize, keys: usize, all_rows: usize) -> bool {
+        rows <= self.most_rows && (keys <= self.keys_of_few || all_rows >= self.filling)
+    }
 }
 
 /// Bytes of scores up to which they are written rather than computed twice.
@@ -102,7 +122,9 @@ pub fn fits(part: AttentionPart, operands: &[&Type], range: &AttentionLimits) ->
     if width > MAX_WIDTH {
         return Err(Unfit::Wide(width));
     }
-    if rows < range.least_rows {
+    let all_rows = q.shape.numel() / depth;
+    let few = range.few.filter(|few| part == AttentionPart::Result && few.suit(rows, keys, all_rows));
+    if few.is_none() && rows < range.least_rows {
         return Err(Unfit::FewRows { found: rows, least: range.least_rows });
     }
     // A gradient may go through the queries of all attentions.
@@ -110,7 +132,10 @@ pub fn fits(part: AttentionPart, operands: &[&Type], range: &AttentionLimits) ->
     if most > range.most_keys {
         return Err(Unfit::ManyKeys { found: most, most: range.most_keys });
     }
-    let scores = (q.shape.numel() / depth).saturating_mul(keys);
+    if few.is_some() {
+        return Ok(());
+    }
+    let scores = all_rows.saturating_mul(keys);
     let work = scores.saturating_mul(depth + columns);
     if work < range.least_work {
         return Err(Unfit::LittleWork { found: work, least: range.least_work });
@@ -410,8 +435,14 @@ mod tests {
     use super::*;
     use crate::base::Device;
 
-    const RANGE: AttentionLimits =
-        AttentionLimits { least_rows: 20, least_work: 25_600, most_keys: 1000, columns: 64, backward: false };
+    const RANGE: AttentionLimits = AttentionLimits {
+        least_rows: 20,
+        few: Some(FewQueries { most_rows: 4, keys_of_few: 200, filling: 4 }),
+        least_work: 25_600,
+        most_keys: 1000,
+        columns: 64,
+        backward: false,
+    };
 
     /// What keeps attention of one head with these extents from a template.
     fn why([rows, keys, depth, columns]: [usize; 4], dtype: DType) -> Option<Unfit> {
@@ -431,6 +462,19 @@ mod tests {
         let little = Unfit::LittleWork { found: 20 * 9 * 128, least: 25_600 };
         assert_eq!(why([20, 9, 64, 64], DType::F32), Some(little));
         assert_eq!(why([20, 1001, 64, 64], DType::F32), Some(Unfit::ManyKeys { found: 1001, most: 1000 }));
+    }
+
+    #[test]
+    fn few_queries_have_a_template_unless_their_keys_are_many() {
+        assert_eq!(why([1, 1, 8, 100], DType::F32), None);
+        assert_eq!(why([3, 200, 128, 128], DType::F32), None);
+        assert_eq!(why([3, 201, 64, 64], DType::F32), Some(Unfit::FewRows { found: 3, least: 20 }));
+        assert_eq!(why([4, 1000, 64, 64], DType::F32), None, "as many as fill the device");
+        assert_eq!(why([4, 1001, 64, 64], DType::F32), Some(Unfit::ManyKeys { found: 1001, most: 1000 }));
+        assert_eq!(why([5, 20, 64, 64], DType::F32), Some(Unfit::FewRows { found: 5, least: 20 }));
+        let ty = Type::new([1, 64], DType::F32, Device::cpu());
+        let of_sums = fits(AttentionPart::LogSum, &[&ty, &ty], &RANGE);
+        assert_eq!(of_sums, Err(Unfit::FewRows { found: 1, least: 20 }), "results alone");
     }
 
     #[test]

@@ -78,6 +78,7 @@ fn attending(backward: bool) -> Arc<Context> {
     let cpu = CpuBackend::new();
     let range = AttentionLimits {
         least_rows: 1,
+        few: None,
         least_work: 0,
         most_keys: usize::MAX,
         columns: usize::MAX,

@@ -1,6 +1,7 @@
 //! Attention by templates: `kernels/attention.cuh` computes it, or the logarithms of its
-//! sums, `kernels/attention_backward.cuh` its gradients, and those for 16-bit floats
-//! (`tensor`) either, on what a function in front of them says.
+//! sums, `kernels/attention_backward.cuh` its gradients, those for 16-bit floats
+//! (`tensor`) either, and `kernels/attention_query.cuh` that of few queries, on what a
+//! function in front of them says.
 //!
 //! Before the function stand the extents; it defines, as lambdas, what an element of each
 //! operand is, what becomes of a score where there is a
@@ -12,7 +13,7 @@ mod tensor;
 use std::fmt::Write;
 
 use crate::base::DType;
-use crate::kernel::lower::attention::{AttentionLimits, MAX_WIDTH};
+use crate::kernel::lower::attention::{AttentionLimits, FewQueries, MAX_WIDTH};
 use crate::kernel::{AttentionPart, AxisId, Expr, ExprId, FusedAttention, Kernel};
 use crate::render::attention::AttentionExtents;
 use crate::render::c_like::emit::ElementIndex;
@@ -27,10 +28,12 @@ use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::BoundKernel;
 use crate::render::target::GpuTarget;
+use crate::render::thresholds::{FEW_QUERIES, KEYS_OF_FEW_QUERIES};
 
 const BY_BLOCK: &str = include_str!("../../../kernels/attention_block.cuh");
 const FORWARD: &str = include_str!("../../../kernels/attention.cuh");
 const BACKWARD: &str = include_str!("../../../kernels/attention_backward.cuh");
+const OF_QUERY: &str = include_str!("../../../kernels/attention_query.cuh");
 
 /// A block of threads, and how it multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +58,10 @@ impl CudaAttentionTile {
 /// few.
 const BLOCKS: [CudaAttentionTile; 3] =
     [CudaAttentionTile::of_warps(64), CudaAttentionTile::of_warps(128), CudaAttentionTile::of_warps(32)];
+/// A block for one of few queries; its teams of threads, and the threads of each.
+const QUERY: CudaAttentionTile = CudaAttentionTile::of_warps(1);
+const TEAMS: usize = 32;
+const LANES: usize = 8;
 /// Others that it looks at together; as the templates say.
 const SIDE: usize = 64;
 /// Columns, and others, in shared memory at a time; as the templates say.
@@ -63,6 +70,11 @@ const STEP: usize = 16;
 /// What the template is used for.
 pub const LIMITS: AttentionLimits = AttentionLimits {
     least_rows: BLOCKS[0].rows / thresholds::QUERY_FRACTION,
+    few: Some(FewQueries {
+        most_rows: FEW_QUERIES,
+        keys_of_few: KEYS_OF_FEW_QUERIES,
+        filling: thresholds::FILLING_QUERIES,
+    }),
     least_work: 0,
     most_keys: i32::MAX as usize - SIDE,
     columns: MAX_WIDTH,
@@ -73,6 +85,9 @@ pub const LIMITS: AttentionLimits = AttentionLimits {
 pub(super) fn suitable(kernel: &Kernel, a: &FusedAttention, target: &GpuTarget) -> Vec<CudaAttentionTile> {
     let (extents, way) = (AttentionExtents::of(kernel, a), AttentionTemplate::of(kernel, a));
     let own = own_rows(a, &extents);
+    if way.is_query() {
+        return vec![QUERY];
+    }
     let Some(cuda) = target.cuda else { return vec![BLOCKS[0]] };
     let groups = if way.is_tensor() { tensor::of_groups(a, &extents, &cuda) } else { Vec::new() };
     let fits = |block: CudaAttentionTile| {
@@ -122,6 +137,7 @@ pub(super) fn render(
             (tensor::template(a, block), body.by_tensor_cores(name, &extents, block))
         }
         AttentionTemplate::Exact => (by_block(a, block), body.by_block(&extents, block)),
+        AttentionTemplate::Query => (by_teams(), body.by_teams(&extents)),
     };
     let parameters = Parameters::of(part, kernel.reports());
     let bounds = format!("{threads}, {}", (way.resident(a, block) / threads).max(1));
@@ -142,10 +158,18 @@ fn by_block(a: &FusedAttention, block: CudaAttentionTile) -> String {
         + if a.part.is_gradient() { BACKWARD } else { FORWARD }
 }
 
+/// What stands before an attention of few queries.
+fn by_teams() -> String {
+    format!(
+        "constexpr i32 ATTENTION_LANES = {LANES}, ATTENTION_TEAMS = {TEAMS}, ATTENTION_KEYS = {};\n",
+        thresholds::KEYS_OF_TEAM
+    ) + template(OF_QUERY)
+}
+
 /// What is instance for a template.
 struct TemplateInstance {
-    /// How it multiplies; as it says.
-    shares: &'static str,
+    /// How it multiplies; as it says, if it does not leave it open.
+    shares: Option<&'static str>,
     /// Its constants besides the sizes.
     conditions: Vec<(&'static str, bool)>,
     /// The function's body.
@@ -157,7 +181,8 @@ struct TemplateInstance {
 
 /// The constants that the template is instance in.
 fn sizes(a: &FusedAttention, extents: &AttentionExtents, instance: &TemplateInstance) -> String {
-    let mut text = format!("struct Extents {{\n    typedef {} Shares;\n", instance.shares);
+    let mut text = "struct Extents {\n".to_string();
+    text.extend(instance.shares.map(|shares| format!("    typedef {shares} Shares;\n")));
     let numbers = [
         ("ROWS", extents.rows),
         ("KEYS", extents.keys),
@@ -189,11 +214,16 @@ enum AttentionTemplate {
     Tensor(&'static str),
     /// `kernels/attention_block.cuh`.
     Exact,
+    /// `kernels/attention_query.cuh`.
+    Query,
 }
 
 impl AttentionTemplate {
-    /// On tensor cores what is 16-bit floats, exactly all else.
+    /// Few queries one by one; of many, on tensor cores what is 16-bit floats, exactly all else.
     fn of(kernel: &Kernel, a: &FusedAttention) -> AttentionTemplate {
+        if a.part == AttentionPart::Result && kernel.points_of(&a.rows) <= FEW_QUERIES {
+            return AttentionTemplate::Query;
+        }
         let factors = [Some(a.q), Some(a.k), a.v, a.g];
         let are = |dtype| factors.iter().flatten().all(|factor| kernel.exprs[factor.index()].dtype == dtype);
         match (are(DType::F16), are(DType::BF16)) {
@@ -207,11 +237,16 @@ impl AttentionTemplate {
         matches!(self, AttentionTemplate::Tensor(_))
     }
 
+    fn is_query(self) -> bool {
+        matches!(self, AttentionTemplate::Query)
+    }
+
     /// Bytes of a block's shared memory.
     fn shared_bytes(self, a: &FusedAttention, extents: &AttentionExtents, block: CudaAttentionTile) -> usize {
         match self {
             AttentionTemplate::Tensor(_) => tensor::shared_bytes(a, extents, block),
             AttentionTemplate::Exact => exact_bytes(extents.width, block.rows),
+            AttentionTemplate::Query => query_bytes(extents.width),
         }
     }
 
@@ -220,6 +255,7 @@ impl AttentionTemplate {
         match self {
             AttentionTemplate::Tensor(_) => tensor::threads(a, block),
             AttentionTemplate::Exact => 2 * block.rows,
+            AttentionTemplate::Query => LANES * TEAMS,
         }
     }
 
@@ -227,7 +263,7 @@ impl AttentionTemplate {
     fn resident(self, a: &FusedAttention, block: CudaAttentionTile) -> usize {
         match self {
             AttentionTemplate::Tensor(_) => tensor::resident(a, block),
-            AttentionTemplate::Exact => thresholds::ATTENTION_RESIDENT_THREADS,
+            AttentionTemplate::Exact | AttentionTemplate::Query => thresholds::ATTENTION_RESIDENT_THREADS,
         }
     }
 }
@@ -238,6 +274,11 @@ fn exact_bytes(width: usize, height: usize) -> usize {
     let more = 4;
     let lines = (height + SIDE) * (STEP + more) + height * (SIDE + more);
     4 * (lines + STEP * width.next_multiple_of(8))
+}
+
+/// Bytes of what warps leave each other of one query, as the template says.
+fn query_bytes(width: usize) -> usize {
+    LANES * TEAMS / 32 * 4 * (2 + width)
 }
 
 /// A parameter, and the axes along which it says the position.
@@ -264,10 +305,20 @@ impl AttentionBody<'_> {
     }
 
     fn by_block(&self, extents: &AttentionExtents, block: CudaAttentionTile) -> TemplateInstance {
-        let (a, mut text) = (self.a, String::new());
-        text +=
-            "    KILN_SHARED(shared);\n    typedef AttentionBlock<Extents::Shares, Extents::WIDTH> Block;\n";
+        let name = if self.a.part.is_gradient() { "attention_backward" } else { "attention" };
         let bytes = exact_bytes(extents.width, block.rows);
+        let body = self.of_elements("AttentionBlock<Extents::Shares, Extents::WIDTH>", bytes, name);
+        TemplateInstance { shares: Some("AttentionExact"), ..body }
+    }
+
+    fn by_teams(&self, extents: &AttentionExtents) -> TemplateInstance {
+        self.of_elements("AttentionWarps<Extents::WIDTH>", query_bytes(extents.width), "attention_query")
+    }
+
+    /// For a template that asks for operands' elements and has so much shared memory.
+    fn of_elements(&self, shared: &str, bytes: usize, name: &str) -> TemplateInstance {
+        let a = self.a;
+        let mut text = format!("    KILN_SHARED(shared);\n    typedef {shared} Block;\n");
         let _ = writeln!(text, "    static_assert(sizeof(Block) == {bytes}, \"as launched\");");
         text += "    Block& block = *(Block*)shared;\n";
         let [rows, keys] = self.lines();
@@ -285,10 +336,9 @@ impl AttentionBody<'_> {
         }
         text += &self.masked(rows, keys);
         text += &self.store(if a.part.by_query() { rows } else { keys });
-        let name = if a.part.is_gradient() { "attention_backward" } else { "attention" };
         text += &self.call(name, functions);
         TemplateInstance {
-            shares: "AttentionExact",
+            shares: None,
             conditions: Vec::new(),
             body: text,
             vec4_accesses: Vec::new(),

@@ -16,6 +16,11 @@ pub const RESIDENT_THREADS: usize = 384;
 /// products by themselves waste less.
 pub const QUERY_FRACTION: usize = 4;
 
+/// Keys that a team of threads looks at together, for one of few queries: what is read of them waits together.
+pub const KEYS_OF_TEAM: usize = 4;
+/// Few queries, of all attentions, that occupy a device by a block each.
+pub const FILLING_QUERIES: usize = 128;
+
 /// The shortest side of a product that is worth a library's call.
 pub const MIN_LIBRARY_SIDE: usize = 64;
 /// The same of 16-bit floats, which the library reads faster where rows are few: a weight of

@@ -22,6 +22,7 @@ fn template(block: &WgslAttentionTile) -> &'static str {
     match block {
         WgslAttentionTile::Subgroup { .. } => include_str!("../../../shaders/attention_subgroup.wgsl"),
         WgslAttentionTile::Workgroup { .. } => include_str!("../../../shaders/attention_workgroup.wgsl"),
+        WgslAttentionTile::Query { .. } => include_str!("../../../shaders/attention_query.wgsl"),
     }
 }
 
@@ -154,6 +155,10 @@ fn header(
             constant("DEPTH_STEP", block.depth_step());
             constant("KEY_STEP", key_step);
             constant("COLUMN_VEC4S", column_vec4s);
+        }
+        WgslAttentionTile::Query { lanes, teams } => {
+            constant("LANES", lanes);
+            constant("TEAMS", teams);
         }
     }
     let _ = writeln!(text, "const CAUSAL = {};\nconst MASKED = {};", a.causal, a.mask.is_some());

@@ -276,9 +276,7 @@ fn a_token_costs_the_same_with_larger_caches() {
 fn a_layer_of_a_token_is_nine_launches() {
     for device in devices() {
         let [two, three] = [2, 3].map(|layers| cost_of_a_token(&with_layers(layers), 64, device, true).1);
-        // Templates of GPUs take attention of one query for too little, which is two kernels more.
-        let most = if device == Device::cpu() { 9 } else { 11 };
-        assert_eq!(three - two, most, "{device}");
+        assert_eq!(three - two, 9, "{device}");
     }
 }
 

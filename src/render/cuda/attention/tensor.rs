@@ -208,7 +208,7 @@ impl AttentionBody<'_> {
             }
             false => self.call("attention", "from_q, from_k, from_v"),
         };
-        TemplateInstance { shares, conditions, body: text, vec4_accesses, pieces }
+        TemplateInstance { shares: Some(shares), conditions, body: text, vec4_accesses, pieces }
     }
 
     /// Where a piece of an operand begins, and whether it counts.

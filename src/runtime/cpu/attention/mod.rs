@@ -21,6 +21,7 @@ use crate::runtime::{Bindings, Program};
 /// Which attention is computed so.
 pub const RANGE: AttentionLimits = AttentionLimits {
     least_rows: 1,
+    few: None,
     least_work: 0,
     most_keys: usize::MAX,
     columns: MAX_WIDTH,

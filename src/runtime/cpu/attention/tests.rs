@@ -7,7 +7,9 @@ use crate::base::Device;
 use crate::kernel::lower::attention::AttentionLimits;
 use crate::runtime::cpu::CpuBackend;
 use crate::runtime::cpu::attention::RANGE;
-use crate::runtime::cpu::tests::attention::{self as cases, Attended, BRAIN_FLOATS, EVEN, HALVES, ODD, opts};
+use crate::runtime::cpu::tests::attention::{
+    self as cases, Attended, BRAIN_FLOATS, EVEN, FEW, FEW_HALVES, HALVES, ODD, opts,
+};
 use crate::tensor::Tensor;
 use crate::tensor::attention::AttentionOpts;
 
@@ -31,7 +33,7 @@ fn attention_of_odd_extents_types_and_masks_agrees_with_the_interpreter() {
 }
 
 /// Few queries: vectors in place of blocks, heads that share keys as rows, keys divided among threads.
-const FEW: &[(&str, Attended)] = &[
+const IN_VECTORS: &[(&str, Attended)] = &[
     ("one query of shared heads", |d| shared([1, 9], [3, 1, 100], d, opts())),
     ("a few of them", |d| shared([2, 4], [1, 3, 70], d, opts())),
     ("more than vectors are worth it for", |d| shared([1, 6], [1, 2, 70], d, opts())),
@@ -78,6 +80,8 @@ fn shared(
 #[test]
 fn attention_of_few_queries_agrees_with_the_interpreter() {
     agree(FEW, 2e-5);
+    agree(FEW_HALVES, 1e-3);
+    agree(IN_VECTORS, 2e-5);
 }
 
 #[test]

@@ -75,7 +75,6 @@ pub const ODD: &[(&str, Attended)] = &[
     ("narrow", |d| plain([19, 3, 1, 1], d)),
     ("a few keys", |d| plain([50, 6, 5, 40], d)),
     ("one key", |d| plain([16, 1, 8, 8], d)),
-    ("one query", |d| plain([1, 40, 8, 8], d)),
     ("hidden", |d| {
         let [q, k, v] = heads([2, 2], [40, 50, 8, 8], d);
         let mask = numbers([2, 1, 40, 50], 4, d).gt(0.5) & numbers([40, 1], 7, d).gt(-0.9);
@@ -118,6 +117,57 @@ pub const ODD: &[(&str, Attended)] = &[
         (q * 1e3).scaled_dot_product_attention(&(k * 1e3), &v, opts())
     }),
 ];
+
+/// Few queries, of fewer keys than teams share out and of more.
+pub const FEW: &[(&str, Attended)] = &[
+    ("one query", |d| plain([1, 40, 8, 8], d)),
+    ("one query of one key", |d| plain([1, 1, 8, 8], d)),
+    ("one query of many keys", |d| plain([1, 515, 64, 64], d)),
+    ("one wide query", |d| plain([1, 300, 128, 128], d)),
+    ("two queries, odd", |d| plain([2, 45, 13, 27], d)),
+    ("four queries", |d| plain([4, 64, 32, 100], d)),
+    ("three queries, causal", |d| {
+        let [q, k, v] = heads([2, 2], [3, 7, 16, 16], d);
+        q.scaled_dot_product_attention(&k, &v, opts().causal(true))
+    }),
+    ("shared heads of a cache", |d| {
+        let q = numbers([2, 6, 1, 64], 1, d) * 3.0;
+        let (k, v) = (numbers([2, 2, 256, 64], 2, d), numbers([2, 2, 256, 64], 3, d));
+        let held = Tensor::arange(0, 256, 1, d).lt(77);
+        let y = q.scaled_dot_product_attention(&k, &v, opts().enable_gqa(true).mask(&held));
+        y.transpose(1, 2).reshape([2, 1, 6 * 64]) * 2.0 + 1.0
+    }),
+    ("four queries, hidden by position", |d| {
+        let [q, k, v] = heads([2, 3], [4, 150, 24, 24], d);
+        let mask = numbers([2, 1, 4, 150], 4, d).gt(0.5) & numbers([4, 1], 7, d).gt(-0.9);
+        q.scaled_dot_product_attention(&k, &v, opts().mask(&mask))
+    }),
+    ("few queries, hidden everywhere", |d| {
+        let [q, k, v] = heads([1, 2], [3, 70, 8, 8], d);
+        q.scaled_dot_product_attention(&k, &v, opts().mask(&numbers([3, 70], 4, d).gt(2.0)))
+    }),
+    ("few queries, added minus infinity", |d| {
+        let [q, k, v] = heads([1, 2], [2, 300, 8, 8], d);
+        let mask = numbers([2, 300], 4, d);
+        let mask = mask.gt(0.0).select(&mask, f32::NEG_INFINITY);
+        q.scaled_dot_product_attention(&k, &v, opts().mask(&mask))
+    }),
+    ("few queries, no number", |d| {
+        let [q, k, v] = heads([1, 1], [2, 40, 8, 8], d);
+        let k = numbers([40, 1], 5, d).gt(0.9).select(f32::NAN, &k);
+        q.scaled_dot_product_attention(&k, &v, opts())
+    }),
+    ("few queries, infinite and large scores", |d| {
+        let [q, k, v] = heads([1, 2], [2, 170, 8, 8], d);
+        let factor = Tensor::from([[[[1e3f32], [f32::INFINITY]]]]).to(d);
+        (q * factor).scaled_dot_product_attention(&(k * 1e3), &v, opts())
+    }),
+];
+/// Of these, results are rounded to the type.
+pub const FEW_HALVES: &[(&str, Attended)] = &[("one query in halves", |d| {
+    let [q, k, v] = heads([1, 2], [1, 140, 48, 40], d).map(|x| x.to_dtype(DType::F16));
+    q.scaled_dot_product_attention(&k, &v, opts().scale(0.5)).to_dtype(DType::F32)
+})];
 
 /// Results are rounded to the type.
 pub const HALVES: &[(&str, Attended)] = &[("halves", |d| {

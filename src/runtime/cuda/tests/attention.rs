@@ -16,7 +16,7 @@ use crate::render::{GpuTarget, TemplateChoice, cuda};
 use crate::runtime::Backend;
 use crate::runtime::Capabilities;
 use crate::runtime::cpu::tests::attention::{
-    self as cases, Attended, BACKWARD, BRAIN_FLOATS, EVEN, HALVES, ODD, numbers, opts,
+    self as cases, Attended, BACKWARD, BRAIN_FLOATS, EVEN, FEW, FEW_HALVES, HALVES, ODD, numbers, opts,
 };
 use crate::runtime::cuda::CudaBackend;
 use crate::runtime::null::{CAPABILITIES, NullBackend};
@@ -133,6 +133,14 @@ fn attention_of_odd_extents_types_and_masks_agrees_with_the_interpreter() {
     agree("typedef AttentionExact Shares;", ODD, 2e-5);
     agree("typedef AttentionF16 Shares;", HALVES, 1e-3);
     agree("typedef AttentionBF16 Shares;", BRAIN_FLOATS, 8e-3);
+}
+
+#[test]
+fn attention_of_few_queries_agrees_with_the_interpreter() {
+    let Some(backend) = device() else { return };
+    let backend: Arc<dyn Backend> = Arc::new(backend);
+    cases::agree(backend.clone(), "attention_query<Extents, i32>(block", FEW, 2e-5);
+    cases::agree(backend, "attention_query<Extents, i32>(block", FEW_HALVES, 1e-3);
 }
 
 #[test]
@@ -256,7 +264,8 @@ const SAME_TEXT: [&str; 6] = [
 #[test]
 fn attention_compiles_without_spills() {
     where_attention_is_planned(|| {
-        let all = EVEN.iter().chain(ODD).chain(LONG).chain(HALVES).chain(BRAIN_FLOATS);
+        let all =
+            EVEN.iter().chain(ODD).chain(FEW).chain(FEW_HALVES).chain(LONG).chain(HALVES).chain(BRAIN_FLOATS);
         for (title, attended) in all.filter(|(title, _)| !SAME_TEXT.contains(title)) {
             let report = attended(Device::null()).plan().expect("a plan");
             for kernel in &report.kernels {

@@ -10,7 +10,7 @@ use crate::plan::context::{Context, with_context};
 use crate::render::{Adapter, GpuTarget};
 use crate::runtime::Backend;
 use crate::runtime::cpu::tests::attention::{
-    self as cases, Attended, BRAIN_FLOATS, EVEN, HALVES, ODD, numbers, opts,
+    self as cases, Attended, BRAIN_FLOATS, EVEN, FEW, FEW_HALVES, HALVES, ODD, numbers, opts,
 };
 use crate::runtime::wgpu::WgpuBackend;
 use crate::runtime::wgpu::gpu::WgpuGpu;
@@ -81,6 +81,17 @@ fn attention_in_shared_memory_of_odd_extents_types_and_masks_agrees_with_the_int
 fn attention_in_more_shared_memory_agrees_with_the_interpreter() {
     agree(sharing(Adapter::Discrete, 32 << 10), "const BLOCK_KEYS = 64;", &EVEN[..5], 2e-5);
     agree(sharing(Adapter::Discrete, 32 << 10), "const BLOCK_KEYS = 64;", &ODD[..6], 2e-5);
+}
+
+#[test]
+fn attention_of_few_queries_agrees_with_the_interpreter() {
+    let agree = |template, backend: &dyn Fn() -> Option<WgpuBackend>| {
+        agree(backend(), template, FEW, 2e-5);
+        agree(backend(), template, FEW_HALVES, 1e-3);
+    };
+    agree("const TEAMS = 4;", &|| attending(eager()));
+    agree("const TEAMS = 16;", &|| sharing(Adapter::Discrete, 16 << 10));
+    agree("const TEAMS = 8;", &|| sharing(Adapter::Integrated, 16 << 10));
 }
 
 /// Were a driver to stop an invocation early, the last keys would be missing.
