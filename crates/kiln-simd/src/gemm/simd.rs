@@ -7,7 +7,7 @@
 // registers.
 #![allow(clippy::needless_range_loop)]
 
-use crate::micro::prefetch_l2;
+use crate::micro::{prefetch_l1, prefetch_l2};
 use crate::thresholds::{GEMM_PACK_PREFETCH_ROWS, GEMV_PREFETCH_BYTES};
 
 /// A vector register of elements.
@@ -197,7 +197,7 @@ unsafe fn write_row<L: SimdVector, const V: usize>(
     }
 }
 
-/// Dot products of `ROWS` contiguous rows with one contiguous vector.
+/// Dot products of up to four contiguous rows with one contiguous vector.
 pub struct Dot<T> {
     /// The first row.
     pub rows: *const T,
@@ -213,73 +213,77 @@ pub struct Dot<T> {
     pub to: *mut T,
 }
 
-/// Computes up to four dot products.
+/// Computes the dot products, row after row: memory is read fastest as one run.
 ///
 /// # Safety
 /// `count` rows of `k` elements and the vector are readable, `count`
 /// elements at `to` writable.
 #[inline(always)]
 pub(super) unsafe fn dot<L: SimdVector>(dot: &Dot<L::Element>) {
-    // SAFETY: as the caller vouches.
-    unsafe {
-        if dot.count == 4 {
-            dots::<L, 4, 2>(dot, 0);
-        } else {
-            for r in 0..dot.count {
-                // The same shape of sum as four rows have, so that a row's
-                // result does not depend on its neighbours.
-                dots::<L, 1, 2>(dot, r);
-            }
-        }
+    for r in 0..dot.count {
+        // SAFETY: as the caller vouches.
+        unsafe { *dot.to.add(r) = dot_row::<L>(dot, r) };
     }
 }
 
 #[inline(always)]
-unsafe fn dots<L: SimdVector, const R: usize, const U: usize>(dot: &Dot<L::Element>, first: usize) {
-    // SAFETY: rows first..first + R are among the caller's.
+unsafe fn dot_row<L: SimdVector>(dot: &Dot<L::Element>, r: usize) -> L::Element {
+    /// Sums that do not wait for each other.
+    const SUMS: usize = 2;
+    // SAFETY: the row is one of the caller's.
     unsafe {
-        let rows: [*const L::Element; R] =
-            std::array::from_fn(|r| dot.rows.wrapping_offset((first + r) as isize * dot.row));
-        let mut sums = [[L::zero(); U]; R];
-        let step = U * L::COUNT;
+        let row = dot.rows.wrapping_offset(r as isize * dot.row);
+        let mut sums = [L::zero(); SUMS];
+        let step = SUMS * L::COUNT;
         let whole = dot.k / step * step;
-        let ahead = GEMV_PREFETCH_BYTES / size_of::<L::Element>();
-        // Beyond the row's end, prefetch the start of the row that replaces it, `R` rows later.
-        let turn = dot.k.saturating_sub(ahead);
-        let next = R as isize * dot.row - dot.k as isize;
+        let ahead = RowsAhead::of(dot);
         let mut p = 0;
         while p < whole {
-            let beyond = ahead as isize + if p < turn { 0 } else { next };
-            for row in rows {
-                prefetch_l2(row.wrapping_offset(p as isize + beyond).cast(), step * size_of::<L::Element>());
-            }
-            for u in 0..U {
-                let x = L::load(dot.vector.add(p + u * L::COUNT));
-                for r in 0..R {
-                    let y = L::load(rows[r].add(p + u * L::COUNT));
-                    sums[r][u] = x.multiply_add(y, sums[r][u]);
-                }
+            prefetch_l1(row.wrapping_offset(ahead.of_element(p)).cast(), step * size_of::<L::Element>());
+            for (u, sum) in sums.iter_mut().enumerate() {
+                let at = p + u * L::COUNT;
+                *sum = L::load(dot.vector.add(at)).multiply_add(L::load(row.add(at)), *sum);
             }
             p += step;
         }
         let mut u = 0;
         while p < dot.k {
             let count = L::COUNT.min(dot.k - p);
-            let x = L::load_first(dot.vector.add(p), count);
-            for r in 0..R {
-                let y = L::load_first(rows[r].add(p), count);
-                sums[r][u] = x.multiply_add(y, sums[r][u]);
-            }
+            let (x, y) = (L::load_first(dot.vector.add(p), count), L::load_first(row.add(p), count));
+            sums[u] = x.multiply_add(y, sums[u]);
             p += count;
             u += 1;
         }
-        for r in 0..R {
-            let mut sum = sums[r][0];
-            for u in 1..U {
-                sum = sum.add(sums[r][u]);
-            }
-            *dot.to.add(first + r) = sum.sum();
+        sums.into_iter().reduce(|sum, other| sum.add(other)).unwrap_or(L::zero()).sum()
+    }
+}
+
+/// What is read some bytes later: of the same row, or of a later one.
+struct RowsAhead {
+    /// From an element to what is so far behind it, in elements.
+    apart: isize,
+    /// The first element for which that is a row later.
+    turn: usize,
+    /// Elements between a row's end and the next row.
+    gap: isize,
+}
+
+impl RowsAhead {
+    #[inline(always)]
+    fn of<T>(dot: &Dot<T>) -> RowsAhead {
+        let (ahead, k) = (GEMV_PREFETCH_BYTES / size_of::<T>(), dot.k.max(1));
+        let (rows, rest) = (ahead / k, ahead % k);
+        RowsAhead {
+            apart: rows as isize * dot.row + rest as isize,
+            turn: k - rest,
+            gap: dot.row - k as isize,
         }
+    }
+
+    /// From the row's start to what is read so much later than an element of it.
+    #[inline(always)]
+    fn of_element(&self, p: usize) -> isize {
+        p as isize + self.apart + if p < self.turn { 0 } else { self.gap }
     }
 }
 
