@@ -22,7 +22,8 @@ options! {
         max_tokens: usize = 256;
         /// Tokens that end the stream and are not part of it (none).
         stop: Vec<i64> = Vec::new();
-        /// Tokens before a prompt, which the caches hold already; a repetition penalty falls on them too (none).
+        /// Tokens before a prompt, or all prompts of a batch, which the caches hold already; a repetition penalty
+        /// falls on them too (none).
         before: Vec<i64> = Vec::new();
         /// How many of the latest tokens a repetition penalty falls on (64).
         repetition_window: usize = 64;

@@ -88,12 +88,46 @@ pub fn generate_batch<F: FnMut(&Tensor) -> Tensor>(
     let device = place.into().device();
     let (pending, _) = pad_left(prompts, device)?;
     let generator = opts.seed.map_or_else(crate::tensor::random::generator, Generator::new);
-    let rows = prompts.iter().map(|prompt| Row { tokens: prompt.clone(), is_done: false }).collect();
+    let row = |prompt: &Vec<i64>| Row { tokens: [&opts.before[..], prompt].concat(), is_done: false };
+    let rows = prompts.iter().map(row).collect();
     let left = opts.max_tokens;
     Ok(BatchTokens { step, opts, device, generator, pending, rows, left })
 }
 
 impl<F: FnMut(&Tensor) -> Tensor> BatchTokens<F> {
+    /// [`Iterator::next`] as a future, pending while the device is at it ([`Tensor::to_vec_async`]). What is
+    /// computed is stated by the call, so that [`no_grad`](crate::no_grad) around it is enough.
+    ///
+    /// # Errors
+    /// As the iterator's.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::nn::{GenerateOpts, Sampling, generate_batch};
+    /// let step = |tokens: &Tensor| (tokens.i((.., -1)) + 1).one_hot(10).float();
+    /// let opts = GenerateOpts::default().sampling(Sampling::greedy()).max_tokens(1);
+    /// let mut steps = generate_batch(&[vec![2, 3, 4], vec![5]], opts, (), step)?;
+    /// assert_eq!(pollster::block_on(steps.next_async()).transpose()?, Some(vec![Some(5), Some(6)]));
+    /// assert!(pollster::block_on(steps.next_async()).is_none());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn next_async(&mut self) -> impl Future<Output = Option<Result<Vec<Option<i64>>>>> {
+        let picked = self.pick().map(|picked| picked.to_vec_async::<i64>());
+        async move { self.took(picked?.await) }
+    }
+
+    /// The next tokens, not computed yet; `None` at the end.
+    fn pick(&mut self) -> Option<Tensor> {
+        if self.left == 0 || self.rows.iter().all(|row| row.is_done) {
+            return None;
+        }
+        self.left -= 1;
+        let logits = (self.step)(&self.pending);
+        Some(self.opts.sampling.pick(&logits, self.seen().as_ref(), &mut self.generator))
+    }
+
     /// The tokens that a repetition penalty falls on, `[n, window]`.
     fn seen(&self) -> Option<Tensor> {
         let window = self.opts.repetition_window;
@@ -102,15 +136,25 @@ impl<F: FnMut(&Tensor) -> Tensor> BatchTokens<F> {
         Some(Tensor::from_vec(all, [self.rows.len(), window], self.device))
     }
 
-    fn took(&mut self, picked: &[i64]) -> Option<Vec<Option<i64>>> {
-        for (row, token) in self.rows.iter_mut().zip(picked) {
+    /// What the stream gives for tokens that were computed.
+    fn took(&mut self, picked: Result<Vec<i64>>) -> Option<Result<Vec<Option<i64>>>> {
+        let picked = match picked {
+            Ok(picked) => picked,
+            Err(error) => {
+                self.left = 0;
+                return Some(Err(error));
+            }
+        };
+        for (row, token) in self.rows.iter_mut().zip(&picked) {
             row.is_done |= self.opts.stop.contains(token);
             row.tokens.push(*token);
         }
+        let given = self.rows.iter().zip(&picked).map(|(row, &token)| (!row.is_done).then_some(token));
+        let given: Vec<Option<i64>> = given.collect();
         // Those that are done go along, unread.
-        self.pending = Tensor::from_vec(picked.to_vec(), [picked.len(), 1], self.device);
-        let given = self.rows.iter().zip(picked).map(|(row, &token)| (!row.is_done).then_some(token));
-        Some(given.collect()).filter(|given: &Vec<Option<i64>>| given.iter().any(Option::is_some))
+        let count = picked.len();
+        self.pending = Tensor::from_vec(picked, [count, 1], self.device);
+        given.iter().any(Option::is_some).then_some(Ok(given))
     }
 }
 
@@ -119,18 +163,7 @@ impl<F: FnMut(&Tensor) -> Tensor> Iterator for BatchTokens<F> {
 
     #[track_caller]
     fn next(&mut self) -> Option<Result<Vec<Option<i64>>>> {
-        if self.left == 0 || self.rows.iter().all(|row| row.is_done) {
-            return None;
-        }
-        self.left -= 1;
-        let logits = (self.step)(&self.pending);
-        let picked = self.opts.sampling.pick(&logits, self.seen().as_ref(), &mut self.generator);
-        match picked.to_vec::<i64>() {
-            Ok(picked) => self.took(&picked).map(Ok),
-            Err(error) => {
-                self.left = 0;
-                Some(Err(error))
-            }
-        }
+        let picked = self.pick()?.to_vec::<i64>();
+        self.took(picked)
     }
 }

@@ -487,9 +487,16 @@ fn a_batch_ends_with_its_last_prompt_and_at_errors() {
     // The penalty falls on what each prompt has seen.
     let penalty = Sampling::greedy().repetition_penalty(10.0);
     let likeliest = |_: &Tensor| Tensor::from([[3f32, 2.0, 1.0, 0.0]]).expand([2, 4]);
-    let steps = generate_batch(&[vec![0], vec![1]], opts().sampling(penalty).max_tokens(2), (), likeliest);
+    let steps =
+        generate_batch(&[vec![0], vec![1]], opts().sampling(penalty.clone()).max_tokens(2), (), likeliest);
     let steps: Vec<_> = steps.expect("prompts").collect::<Result<_, _>>().expect("tokens");
     assert_eq!(steps, [[Some(1), Some(0)], [Some(2), Some(2)]]);
+    let after = |tokens: &[i64]| opts().sampling(penalty.clone()).max_tokens(1).before(tokens.to_vec());
+    let first = |before: &[i64]| {
+        let mut steps = generate_batch(&[vec![0], vec![1]], after(before), (), likeliest).expect("prompts");
+        steps.next().expect("a step").expect("tokens")
+    };
+    assert_eq!(first(&[1, 2]), [Some(0), Some(0)], "and on what the caches hold");
     let wrong = |tokens: &Tensor| tokens.float().reshape([7]);
     let mut steps = generate_batch(&[vec![2]], opts(), (), wrong).expect("prompts");
     assert!(steps.next().is_some_and(|step| step.is_err()) && steps.next().is_none());
