@@ -45,8 +45,8 @@ pub struct FewQueries {
 }
 
 impl FewQueries {
-    fn suit(&self, rows: usize, keys: usize, all_rows: usize) -> bool {
-        rows <= self.most_rows && (keys <= self.keys_of_few || all_rows >= self.filling)
+    fn suits(&self, keys: usize, all_rows: usize) -> bool {
+        keys <= self.keys_of_few || all_rows >= self.filling
     }
 }
 
@@ -86,7 +86,7 @@ pub enum Unfit {
     ManyKeys {
         /// Keys there are.
         found: usize,
-        /// [`AttentionLimits::most_keys`].
+        /// [`AttentionLimits::most_keys`], or of few queries [`FewQueries::keys_of_few`].
         most: usize,
     },
     /// More columns than the template sums at a time.
@@ -123,16 +123,18 @@ pub fn fits(part: AttentionPart, operands: &[&Type], range: &AttentionLimits) ->
         return Err(Unfit::Wide(width));
     }
     let all_rows = q.shape.numel() / depth;
-    let few = range.few.filter(|few| part == AttentionPart::Result && few.suit(rows, keys, all_rows));
-    if few.is_none() && rows < range.least_rows {
-        return Err(Unfit::FewRows { found: rows, least: range.least_rows });
+    let few = range.few.filter(|few| part == AttentionPart::Result && rows <= few.most_rows);
+    let are_few = few.is_some_and(|few| few.suits(keys, all_rows));
+    if !are_few && rows < range.least_rows {
+        let few_rows = Unfit::FewRows { found: rows, least: range.least_rows };
+        return Err(few.map_or(few_rows, |few| Unfit::ManyKeys { found: keys, most: few.keys_of_few }));
     }
     // A gradient may go through the queries of all attentions.
     let most = OperandNumbers::of(part).g.map_or(keys, |g| keys.max(operands[g].shape.numel() / columns));
     if most > range.most_keys {
         return Err(Unfit::ManyKeys { found: most, most: range.most_keys });
     }
-    if few.is_some() {
+    if are_few {
         return Ok(());
     }
     let scores = all_rows.saturating_mul(keys);
@@ -468,7 +470,7 @@ mod tests {
     fn few_queries_have_a_template_unless_their_keys_are_many() {
         assert_eq!(why([1, 1, 8, 100], DType::F32), None);
         assert_eq!(why([3, 200, 128, 128], DType::F32), None);
-        assert_eq!(why([3, 201, 64, 64], DType::F32), Some(Unfit::FewRows { found: 3, least: 20 }));
+        assert_eq!(why([3, 201, 64, 64], DType::F32), Some(Unfit::ManyKeys { found: 201, most: 200 }));
         assert_eq!(why([4, 1000, 64, 64], DType::F32), None, "as many as fill the device");
         assert_eq!(why([4, 1001, 64, 64], DType::F32), Some(Unfit::ManyKeys { found: 1001, most: 1000 }));
         assert_eq!(why([5, 20, 64, 64], DType::F32), Some(Unfit::FewRows { found: 5, least: 20 }));
