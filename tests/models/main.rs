@@ -1,5 +1,6 @@
 //! Layers and models: what they hold, compute and generate.
 
+mod batches;
 mod generation;
 mod layer_gradients;
 mod nn;

@@ -84,10 +84,10 @@ pub const LIMITS: AttentionLimits = AttentionLimits {
 /// The blocks that suit an attention, the one expected to be fastest first.
 pub(super) fn suitable(kernel: &Kernel, a: &FusedAttention, target: &GpuTarget) -> Vec<CudaAttentionTile> {
     let (extents, way) = (AttentionExtents::of(kernel, a), AttentionTemplate::of(kernel, a));
-    let own = own_rows(a, &extents);
     if way.is_query() {
         return vec![QUERY];
     }
+    let own = own_rows(a, &extents);
     let Some(cuda) = target.cuda else { return vec![BLOCKS[0]] };
     let groups = if way.is_tensor() { tensor::of_groups(a, &extents, &cuda) } else { Vec::new() };
     let fits = |block: CudaAttentionTile| {

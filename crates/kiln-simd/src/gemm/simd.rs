@@ -405,3 +405,23 @@ pub(super) unsafe fn copy<L: SimdVector>(copying: &RowCopy<L::Element>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::{null, null_mut};
+
+    #[test]
+    fn what_is_ahead_is_of_a_later_row_where_this_one_ends() {
+        let bytes = size_of::<f32>();
+        for (k, row) in [(576, 576), (100, 130), (2048, 2048), (5000, 5001), (1, 3), (64, -64)] {
+            let dot = Dot::<f32> { rows: null(), row, vector: null(), k, count: 1, to: null_mut() };
+            let ahead = RowsAhead::of(&dot);
+            for p in 0..k {
+                let element = p + GEMV_PREFETCH_BYTES / bytes;
+                let expected = (element / k) as isize * dot.row + (element % k) as isize;
+                assert_eq!(ahead.of_element(p), expected, "element {p} of {k}, rows {row} apart");
+            }
+        }
+    }
+}
