@@ -25,6 +25,9 @@ struct Arguments {
     /// What the model is told before the conversation.
     #[arg(long)]
     system: Option<String>,
+    /// A variable of the model's chat template, such as enable_thinking=false.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, serde_json::Value)>,
     /// Device to run on: cpu, cuda:0, wgpu:0.
     #[arg(long, env = "KILN_DEVICE", default_value = "cpu")]
     device: Device,
@@ -74,6 +77,11 @@ fn quantization(name: &str) -> Result<Quantization, String> {
     Quantization::of(name).ok_or_else(|| "expected Q8_0, Q4_0 or Q4_1".into())
 }
 
+fn variable(text: &str) -> Result<(String, serde_json::Value), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.into(), serde_json::from_str(value).unwrap_or_else(|_| value.into())))
+}
+
 fn main() {
     if let Err(error) = run(&Arguments::parse()) {
         eprintln!("{error}");
@@ -118,7 +126,10 @@ fn open(path: &Path, arguments: &Arguments) -> Result<LanguageModel, Failure> {
     let start = Instant::now();
     let mut load = LoadModelOpts::default().device(arguments.device);
     (load.dtype, load.quantize) = (arguments.dtype, arguments.quantize);
-    let model = LanguageModel::open(locate(path)?, load)?;
+    let mut model = LanguageModel::open(locate(path)?, load)?;
+    if let Some(template) = model.template_mut() {
+        arguments.variables.iter().for_each(|(name, value)| template.set(name, value.clone()));
+    }
     if !arguments.exact && model.model().parameters().iter().any(|weight| weight.quantized().is_some()) {
         set_float32_matmul_precision(Precision::Medium);
     }

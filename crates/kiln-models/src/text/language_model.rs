@@ -68,6 +68,10 @@ impl LanguageModel {
     pub fn template(&self) -> Option<&ChatTemplate> {
         self.template.as_ref()
     }
+    /// The chat template, to give it variables ([`ChatTemplate::set`]).
+    pub fn template_mut(&mut self) -> Option<&mut ChatTemplate> {
+        self.template.as_mut()
+    }
     /// Tokens that end an answer.
     pub fn stop(&self) -> &[i64] {
         &self.stop

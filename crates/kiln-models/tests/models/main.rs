@@ -19,6 +19,8 @@ mod hub;
 mod hub_server;
 mod media;
 mod record;
+#[cfg(feature = "text")]
+mod templates;
 mod trained;
 mod whisper;
 
