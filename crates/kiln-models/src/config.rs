@@ -74,6 +74,9 @@ impl Config {
         // queries and keys so that turned planes are neighbours.
         values.insert("norm_offset".into(), json!(0.0));
         values.insert("rope_interleaved".into(), json!(architecture == "llama"));
+        if let Some(scalar) = gemma_scalar(architecture, values) {
+            values.insert("query_pre_attn_scalar".into(), json!(scalar));
+        }
         values.extend(rope_scaling(architecture, gguf)?.map(|scaling| ("rope_scaling".to_string(), scaling)));
         Ok(config)
     }
@@ -256,6 +259,16 @@ const GGUF_NAMES: [(&str, &str); 12] = [
 
 /// More layers than any model has.
 const MOST_LAYERS: usize = 1024;
+
+/// What the largest Gemma 2 and 3, which their layers tell apart, divide the squares of scores by, if not by
+/// a head's width; files do not say it.
+fn gemma_scalar(architecture: &str, values: &Map<String, Value>) -> Option<u64> {
+    let count = |key: &str| values.get(key)?.as_u64();
+    match (architecture, count("num_hidden_layers")?) {
+        ("gemma2", 46) | ("gemma3", 62) => count("hidden_size")?.checked_div(count("num_attention_heads")?),
+        _ => None,
+    }
+}
 
 /// What `rope_scaling` would say.
 fn rope_scaling(architecture: &str, gguf: &Gguf) -> Result<Option<Value>> {

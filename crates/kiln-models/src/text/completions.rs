@@ -51,13 +51,11 @@ impl LanguageModel {
         caches.iter().try_for_each(|cache: &KvCache| cache.set_starts(&starts))?;
         let mut generation = GenerateOpts::default().sampling(opts.sampling.clone()).max_tokens(count);
         (generation.stop, generation.seed) = (self.stop().to_vec(), opts.seed);
-        let start = |_: &&str| Completion {
-            decoder: self.tokenizer().decoder(),
-            stop: StopText::new(opts.stop.clone()),
-            text: String::new(),
-            is_done: false,
+        let start = |prompt: &Vec<i64>| {
+            let (decoder, stop) = (self.tokenizer().decoder_after(prompt)?, StopText::new(opts.stop.clone()));
+            Ok(Completion { decoder, stop, text: String::new(), is_done: false })
         };
-        let mut completions: Vec<Completion<'_>> = texts.iter().map(start).collect();
+        let mut completions: Vec<Completion<'_>> = prompts.iter().map(start).collect::<Result<_>>()?;
         let decoder = self.model().decoder();
         let step = |tokens: &Tensor| decoder.next(tokens, &caches);
         for tokens in generate_batch(&prompts, generation, device, step)? {

@@ -109,7 +109,10 @@ impl TextParts {
             template: template.map(Into::into),
             first: id("tokenizer.ggml.bos_token_id"),
             last: id("tokenizer.ggml.eos_token_id"),
-            stop: Vec::new(),
+            stop: ["eot", "eom"]
+                .iter()
+                .filter_map(|end| id(&format!("tokenizer.ggml.{end}_token_id")))
+                .collect(),
         })
     }
 

@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
             tokens: stream,
             unseen: new.to_vec(),
             seen: &mut self.seen,
-            decoder: model.tokenizer().decoder(),
+            decoder: model.tokenizer().decoder_after(&tokens)?,
             stop: StopText::new(opts.stop),
             count: 0,
             prompt: tokens.len(),

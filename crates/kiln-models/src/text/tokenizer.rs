@@ -53,7 +53,8 @@ impl Tokenizer {
         Ok(Tokenizer { inner })
     }
 
-    /// The tokenizer in a GGUF file: byte-level pairs, as GPT-2, Llama 3, SmolLM and Qwen have.
+    /// The tokenizer in a GGUF file: byte-level pairs, as GPT-2, Llama 3, SmolLM and Qwen have, or pieces of
+    /// SentencePiece, as Llama 2, Mistral and Gemma.
     ///
     /// # Errors
     /// A file without one, or with another kind.
@@ -102,9 +103,14 @@ impl Tokenizer {
         own.len().max(others.len()) - shared
     }
 
-    /// Tokens to text, one by one.
-    pub(super) fn decoder(&self) -> Decoder<'_> {
-        Decoder { stream: self.inner.decode_stream(true) }
+    /// Tokens that follow these to text, one by one: what begins a text may be written differently.
+    ///
+    /// # Errors
+    /// A number that cannot be a token.
+    pub(super) fn decoder_after(&self, tokens: &[i64]) -> Result<Decoder<'_>> {
+        let mut decoder = Decoder { stream: self.inner.decode_stream(true) };
+        tokens.last().map(|&token| decoder.push(token)).transpose()?;
+        Ok(decoder)
     }
 }
 

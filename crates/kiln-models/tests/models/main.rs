@@ -21,6 +21,8 @@ mod media;
 mod record;
 #[cfg(feature = "text")]
 mod templates;
+#[cfg(feature = "text")]
+mod tokenizers;
 mod trained;
 mod whisper;
 
@@ -105,7 +107,7 @@ fn interleaved(weight: &Tensor, heads: usize) -> Tensor {
 
 /// The names of llama.cpp.
 fn gguf_name(kind: &str, name: &str) -> String {
-    let around = kind.starts_with("gemma2");
+    let around = ["gemma2", "gemma3"].contains(&kind);
     let after = if around { "post_attention_norm" } else { "ffn_norm" };
     let names = [
         ("model.embed_tokens", "token_embd"),
@@ -148,6 +150,7 @@ fn gguf(kind: &str, record: &Recorded) -> Gguf {
         ("attn_logit_softcapping", &config["attn_logit_softcapping"]),
         ("final_logit_softcapping", &config["final_logit_softcapping"]),
         ("rope.freq_base", &config["rope_parameters"]["rope_theta"]),
+        ("rope.freq_base", &config["rope_parameters"]["full_attention"]["rope_theta"]),
     ] {
         if let Some(value) = value.as_f64() {
             gguf.set(&format!("{kind}.{key}"), GgufValue::F32(value as f32));
@@ -169,11 +172,15 @@ fn gguf(kind: &str, record: &Recorded) -> Gguf {
 fn a_file_of_llama_cpp_is_the_same_model() {
     // The file does not have the factor of Gemma 2's scores, which is that of a head's width.
     let scalar = ("\"query_pre_attn_scalar\":9", "\"query_pre_attn_scalar\":6");
-    for (kind, scaling, (from, to)) in [
-        ("llama", "linear", ("llama3", "linear")),
-        ("qwen2", "", ("", "")),
-        ("qwen3", "", ("", "")),
-        ("gemma2", "", scalar),
+    // Nor which layers of Gemma 3 look at all positions: each sixth.
+    let types = ("\"full_attention\"]", "\"sliding_attention\"]");
+    for (kind, scaling, other) in [
+        ("llama", "linear", vec![("llama3", "linear")]),
+        ("qwen2", "", vec![]),
+        ("qwen3", "", vec![]),
+        ("gemma", "", vec![]),
+        ("gemma2", "", vec![scalar]),
+        ("gemma3", "", vec![scalar, types]),
     ] {
         let record = recorded(kind);
         let mut gguf = gguf(kind, &record);
@@ -185,7 +192,7 @@ fn a_file_of_llama_cpp_is_the_same_model() {
         gguf.save(&path).unwrap();
         let model = Llama::load(&Checkpoint::open(&path).unwrap(), LoadModelOpts::default()).unwrap();
 
-        let text = if from.is_empty() { record.text.clone() } else { record.text.replace(from, to) };
+        let text = other.iter().fold(record.text.clone(), |text, (from, to)| text.replace(from, to));
         let plain = Llama::new(&Config::parse("config.json", &text).unwrap(), ()).unwrap();
         let opts = Llama::load_opts();
         let opts = if model.lm_head.is_none() { opts.ignore("lm_head") } else { opts };
@@ -194,6 +201,22 @@ fn a_file_of_llama_cpp_is_the_same_model() {
         let expected = plain.forward(&tokens).to_vec::<f32>().unwrap();
         assert_near(&model.forward(&tokens), &expected, kind);
     }
+}
+
+/// Gemma 2 of 27 billion weights, whose heads are narrower than their part of the width, by its layers.
+#[test]
+fn the_largest_gemma_has_a_scale_of_its_own() {
+    let scale = |layers: u32| {
+        let mut gguf = Gguf::new();
+        gguf.set("general.architecture", "gemma2".into());
+        for (key, value) in
+            [("block_count", layers), ("embedding_length", 4608), ("attention.head_count", 32)]
+        {
+            gguf.set(&format!("gemma2.{key}"), GgufValue::U32(value));
+        }
+        Config::from_gguf("model.gguf", &gguf).unwrap().maybe_number("query_pre_attn_scalar").unwrap()
+    };
+    assert_eq!((scale(46), scale(42)), (Some(144.0), None));
 }
 
 /// The names of `torchvision`.
