@@ -34,7 +34,7 @@ fn texts(mut session: Session) -> ([String; 2], (usize, usize)) {
         let text: String = stream.by_ref().map(Result::unwrap).collect();
         let (guessed, right) = stream.guesses();
         guesses = (guesses.0 + guessed, guesses.1 + right);
-        prompt = format!("{prompt} {text} w3");
+        prompt = format!("{prompt}{text} w3");
         text
     });
     (texts, guesses)
@@ -46,7 +46,7 @@ fn guesses_do_not_change_what_a_session_writes() {
     let session = || model.session_of(60);
     let (plain, none) = texts(session());
     assert_eq!(none, (0, 0));
-    assert!(plain.iter().all(|text| text.split(' ').count() >= 5), "{plain:?}");
+    assert!(plain.iter().all(|text| text.split_whitespace().count() >= 5), "{plain:?}");
     // A draft that is the model itself is right.
     let (drafted, (guessed, right)) = texts(session().draft(&model, 3).unwrap());
     assert_eq!(drafted, plain);
@@ -79,14 +79,14 @@ fn a_repetition_penalty_falls_on_all_that_a_session_has_seen() {
     };
     let prompt = "w5 w7 w11 w2";
     let mut session = model.session_of(60);
-    let longer = format!("{prompt} {}", written(&mut session, prompt));
+    let longer = format!("{prompt}{}", written(&mut session, prompt));
     let expected = written(&mut model.session_of(60), &longer);
     assert_eq!(written(&mut session, &longer), expected);
     assert!(
-        expected.split(' ').all(|word| !longer.split(' ').any(|seen| seen == word)),
+        expected.split_whitespace().all(|word| !longer.split(' ').any(|seen| seen == word)),
         "{expected}, {longer}"
     );
     let mut guessing = model.session_of(60).draft(&model, 2).unwrap();
-    assert_eq!(format!("{prompt} {}", written(&mut guessing, prompt)), longer);
+    assert_eq!(format!("{prompt}{}", written(&mut guessing, prompt)), longer);
     assert_eq!(written(&mut guessing, &longer), expected);
 }
