@@ -190,13 +190,7 @@ impl KvCache {
     /// ```
     #[track_caller]
     pub fn set_starts(&self, starts: &Tensor) -> Result<()> {
-        let (site, [rows, ..]) = (CallSite::here("set_starts"), self.keys.extents());
-        starts.check()?;
-        if starts.shape()[..] != [rows] || !starts.dtype().is_int() {
-            let expected = format!("integers of shape [{rows}]");
-            return Err(site.error(expected, format!("{} {}", starts.dtype(), starts.shape()), &[starts]));
-        }
-        let starts = site.cast(&starts.detach().to(self.keys.device()), DType::I64);
+        let starts = self.number_for_each(CallSite::here("set_starts"), starts)?;
         *self.starts.lock().unwrap_or_else(PoisonError::into_inner) = Some(starts);
         Ok(())
     }
@@ -255,6 +249,48 @@ impl KvCache {
     #[must_use]
     pub fn fork(&self) -> KvCache {
         self.with(CachedRows::fork)
+    }
+
+    /// Lets each sequence go on from another one: sequence i from `rows[i]`, integers of shape `[n]`. Beam search
+    /// needs it. What it holds is copied once.
+    ///
+    /// # Errors
+    /// Another shape or type of `rows`, or the error recorded in it. The cache is then as it was.
+    ///
+    /// # Examples
+    /// ```
+    /// # use kiln::nn::KvCache;
+    /// # use kiln::tensor::Tensor;
+    /// let cache = KvCache::new([2, 1, 8, 1], ());
+    /// let new = Tensor::from([1.0f32, 2.0]).reshape([2, 1, 1, 1]);
+    /// cache.append(&new, &new)?;
+    /// cache.reorder(&Tensor::from([1i64, 1]))?;
+    /// let held = cache.append(&new, &new)?.keys.i((.., 0, ..2, 0));
+    /// assert_eq!(held.to_vec::<f32>()?, [2.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn reorder(&self, rows: &Tensor) -> Result<()> {
+        let site = CallSite::here("reorder");
+        let (rows, _line) = (self.number_for_each(site, rows)?, site.span.enter());
+        let state = self.state_with(0);
+        let [keys, values] = [&state.keys, &state.values].map(|held| held.of_sequences(&rows));
+        let starts = state.starts.as_ref().map(|starts| starts.index_select(0, &rows));
+        self.put(&KvState { keys, values, ..state }, 0)?;
+        *self.starts.lock().unwrap_or_else(PoisonError::into_inner) = starts;
+        Ok(())
+    }
+
+    /// An integer for each sequence, as `I64` on the cache's device.
+    fn number_for_each(&self, site: CallSite, numbers: &Tensor) -> Result<Tensor> {
+        let [rows, ..] = self.keys.extents();
+        numbers.check()?;
+        if numbers.shape()[..] != [rows] || !numbers.dtype().is_int() {
+            let expected = format!("integers of shape [{rows}]");
+            let found = format!("{} {}", numbers.dtype(), numbers.shape());
+            return Err(site.error(expected, found, &[numbers]));
+        }
+        Ok(site.cast(&numbers.detach().to(self.keys.device()), DType::I64))
     }
 
     /// Number of positions.

@@ -90,6 +90,12 @@ impl CachedRows {
 }
 
 impl HeldRows {
+    /// The sequences of these numbers, `[n]`, in place of those that are there.
+    pub(super) fn of_sequences(&self, rows: &Tensor) -> HeldRows {
+        let taken = |held: &Tensor| held.index_select(0, rows);
+        HeldRows { held: taken(&self.held), scales: self.scales.as_ref().map(taken) }
+    }
+
     /// The tensors: numbers, or codes and their scales.
     pub(super) fn tensors(&self) -> impl Iterator<Item = Tensor> {
         std::iter::once(self.held.clone()).chain(self.scales.clone())

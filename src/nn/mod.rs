@@ -9,6 +9,7 @@
 pub mod activation;
 pub mod attention;
 mod attention_mask;
+mod beam_search;
 pub mod cache;
 mod cache_state;
 mod cached_rows;
@@ -44,6 +45,7 @@ pub use activation::{
     Softshrink, Softsign, Tanh, Tanhshrink,
 };
 pub use attention::{AttentionInput, AttentionLayerOpts, MultiheadAttention};
+pub use beam_search::{Beam, BeamOpts, beam_search};
 pub use cache::{CachedKeys, KvCache};
 pub use cache_state::KvState;
 pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};

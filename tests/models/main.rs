@@ -1,6 +1,7 @@
 //! Layers and models: what they hold, compute and generate.
 
 mod batches;
+mod beams;
 mod generation;
 mod layer_gradients;
 mod nn;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Parser;
-use kiln::Device;
-use kiln::nn::ModuleExt;
+use kiln::nn::{BeamOpts, ModuleExt};
+use kiln::{Device, Tensor};
 use kiln_models::{Checkpoint, Config, LoadModelOpts, Sound, Tokenizer, Whisper, locate};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -28,6 +28,9 @@ struct Arguments {
     /// Most tokens of 30 seconds.
     #[arg(long, default_value_t = 224)]
     tokens: usize,
+    /// Texts that are followed at a time, to find the likeliest as a whole; 1 takes the likeliest token each time.
+    #[arg(long, default_value_t = 1)]
+    beams: usize,
     /// Device to run on: cpu, cuda:0, wgpu:0.
     #[arg(long, env = "KILN_DEVICE", default_value = "cpu")]
     device: Device,
@@ -59,7 +62,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (start, mut count) = (Instant::now(), 0);
     for piece in sound.samples.chunks(model.config().samples().max(1)) {
         let piece = Sound { rate: sound.rate, samples: piece.to_vec() }.tensor(arguments.device);
-        let tokens = model.transcribe(&model.features(&piece).unsqueeze(0), &prompt, arguments.tokens)?;
+        let tokens = tokens(&model, &model.features(&piece).unsqueeze(0), &prompt, arguments)?;
         count += tokens.len();
         match &tokenizer {
             Some(tokenizer) => println!("{}", tokenizer.decode(&tokens)?.trim()),
@@ -69,6 +72,21 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let seconds = sound.samples.len() as f64 / f64::from(sound.rate);
     eprintln!("[{count} tokens of {seconds:.1} s on {} in {:.2?}]", arguments.device, start.elapsed());
     Ok(())
+}
+
+/// The tokens of a text, by greedy search or with beams.
+fn tokens(
+    model: &Whisper,
+    features: &Tensor,
+    prompt: &[i64],
+    arguments: &Arguments,
+) -> Result<Vec<i64>, Failure> {
+    if arguments.beams == 1 {
+        return Ok(model.transcribe(features, prompt, arguments.tokens)?);
+    }
+    let opts = BeamOpts::default().beams(arguments.beams).max_tokens(arguments.tokens);
+    let best = model.transcribe_beams(features, prompt, opts)?.into_iter().next();
+    Ok(best.map(|beam| beam.tokens).unwrap_or_default())
 }
 
 fn open(arguments: &Arguments) -> Result<(Whisper, Option<Tokenizer>), Failure> {

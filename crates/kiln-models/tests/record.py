@@ -19,6 +19,8 @@ SIZES = dict(
     vocab_size=24, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
     num_key_value_heads=2, max_position_embeddings=64, attn_implementation="eager",
 )
+# Beams, the token that ends texts, and the power of the length.
+BEAMS = [(2, 2, 1.0), (3, 22, 1.0), (4, 9, 0.0), (4, 18, 2.0), (5, 5, -1.0), (3, 23, 0.5), (4, 0, 1.0)]
 TOKENS = [[1, 5, 3, 7, 20, 11, 2, 9], [4, 4, 0, 23, 8, 15, 6, 1]]
 
 LLAMA3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
@@ -100,6 +102,22 @@ def greedy(model, features, prompt, count):
     return tokens[len(prompt):]
 
 
+def beams(folder):
+    """The best texts of beam searches that end at different tokens, by the small Llama, and their scores."""
+    model = tf.LlamaForCausalLM(DECODERS["llama"]).eval()
+    fill(model, whole_norms=True)
+    searches = []
+    for count, end, penalty in BEAMS:
+        found = model.generate(
+            torch.tensor([TOKENS[0]]), num_beams=count, num_return_sequences=count, max_new_tokens=6, do_sample=False,
+            eos_token_id=end, pad_token_id=end, length_penalty=penalty, return_dict_in_generate=True, output_scores=True,
+        )
+        new = [row[len(TOKENS[0]):].tolist() for row in found.sequences]
+        texts = [row[:row.index(end)] if end in row else row for row in new]
+        searches.append(dict(beams=count, end=end, penalty=penalty, texts=texts, scores=rounded(found.sequences_scores)))
+    (folder / "beams.json").write_text(json.dumps(searches) + "\n")
+
+
 def whisper(folder):
     place = torch.arange(16000, dtype=torch.float64)
     sound = (0.3 * torch.sin(1e-5 * place * place) + 0.1 * torch.sin(place)).float()
@@ -146,6 +164,7 @@ def main():
         model = tf.AutoModelForImageClassification.from_config(config).eval()
         names = fill(model, whole_norms=True)
         write(folder, name, model, config, model(images).logits, names=names)
+    beams(folder)
     whisper(folder)
     for name, config in UNETS.items():
         trained(folder, name, networks.UNet(config), config, wave(2, 3, 8, 8), torch.tensor([3.0, 250.0]))

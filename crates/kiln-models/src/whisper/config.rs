@@ -86,7 +86,7 @@ impl WhisperConfig {
         self.source_positions.saturating_mul(2 * HOP)
     }
 
-    /// Logits `[1, vocab]` without the tokens that may not be picked.
+    /// Logits `[n, vocab]` without the tokens that may not be picked.
     #[track_caller]
     pub(super) fn suppressed(&self, logits: &Tensor, first: bool) -> Tensor {
         let also = if first { &self.suppress_first[..] } else { &[] };
@@ -94,8 +94,9 @@ impl WhisperConfig {
         if tokens.is_empty() {
             return logits.clone();
         }
-        let shape = [1, tokens.len()];
+        let count = tokens.len();
+        let shape = [logits.shape().first().copied().unwrap_or(0), count];
         let never = Tensor::full(shape, f64::NEG_INFINITY, (logits.device(), logits.dtype()));
-        logits.scatter(-1, &Tensor::from_vec(tokens, shape, logits.device()), &never)
+        logits.scatter(-1, &Tensor::from_vec(tokens, [1, count], logits.device()).expand(shape), &never)
     }
 }

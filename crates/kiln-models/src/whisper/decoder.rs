@@ -76,6 +76,10 @@ impl WhisperState {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Of the text, one a layer.
+    pub(super) fn caches(&self) -> &[KvCache] {
+        &self.caches
+    }
 }
 
 impl WhisperDecoder {

@@ -5,7 +5,7 @@ mod decoder;
 mod encoder;
 mod features;
 
-use kiln::nn::{GenerateOpts, Layer, Sampling, generate};
+use kiln::nn::{Beam, BeamOpts, GenerateOpts, Layer, Sampling, beam_search, generate};
 use kiln::tensor::{Place, Tensor};
 use kiln::{LoadOpts, no_grad};
 
@@ -103,21 +103,72 @@ impl Whisper {
     /// A prompt of more tokens than the model has positions; those of the features and of devices.
     #[track_caller]
     pub fn transcribe(&self, features: &Tensor, prompt: &[i64], most: usize) -> Result<Vec<i64>> {
-        let (start, positions) = ([self.config.start], self.config.positions);
-        let prompt = if prompt.is_empty() { &start } else { prompt };
-        let left = positions.checked_sub(prompt.len());
-        let left = left.ok_or(Error::TooLong { found: prompt.len(), most: positions })?;
-        let _no_graph = no_grad();
-        let state = self.decoder.state(&self.encoder.forward(features), positions);
-        state.realize()?;
-        let mut first = true;
-        let step = |tokens: &Tensor| {
-            let logits = self.config.suppressed(&self.decoder.next(tokens, &state), first);
-            first = false;
-            logits
-        };
+        let (prompt, left, _no_graph) = (self.prompt(prompt), self.left(prompt)?, no_grad());
+        let state = self.state(features, 1)?;
         let opts = GenerateOpts::default().sampling(Sampling::greedy()).max_tokens(most.min(left));
         let opts = opts.stop(vec![self.config.end]);
-        Ok(generate(prompt, opts, features.device(), step).collect::<kiln::Result<_>>()?)
+        Ok(generate(prompt, opts, features.device(), self.step(&state)).collect::<kiln::Result<_>>()?)
+    }
+
+    /// The texts that are likeliest as a whole, the best first, where [`transcribe`](Self::transcribe) takes the
+    /// likeliest token each time ([`beam_search`]). Five beams are usual.
+    ///
+    /// # Errors
+    /// As those of `transcribe`; no beam.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::nn::BeamOpts;
+    /// use kiln::prelude::*;
+    /// use kiln_models::{Config, Whisper};
+    /// let config = Config::parse("config.json", r#"{
+    ///     "model_type": "whisper", "vocab_size": 32, "d_model": 16, "num_mel_bins": 8,
+    ///     "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 24,
+    ///     "decoder_layers": 1, "decoder_attention_heads": 2, "decoder_ffn_dim": 24
+    /// }"#)?;
+    /// let model = Whisper::new(&config, ())?;
+    /// let opts = BeamOpts::default().beams(3).max_tokens(4);
+    /// let beams = model.transcribe_beams(&Tensor::ones([1, 8, 40], ()), &[1, 5], opts)?;
+    /// assert!(beams[0].score >= beams[1].score);
+    /// # Ok::<(), kiln_models::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn transcribe_beams(&self, features: &Tensor, prompt: &[i64], opts: BeamOpts) -> Result<Vec<Beam>> {
+        let (prompt, left, _no_graph) = (self.prompt(prompt), self.left(prompt)?, no_grad());
+        let state = self.state(features, opts.beams)?;
+        let most = opts.max_tokens.min(left);
+        let opts = opts.max_tokens(most).stop(vec![self.config.end]);
+        Ok(beam_search(prompt, opts, features.device(), state.caches(), self.step(&state))?)
+    }
+
+    /// A prompt, or the token that starts texts.
+    fn prompt<'a>(&'a self, prompt: &'a [i64]) -> &'a [i64] {
+        if prompt.is_empty() { std::slice::from_ref(&self.config.start) } else { prompt }
+    }
+
+    /// How many positions are left after a prompt.
+    fn left(&self, prompt: &[i64]) -> Result<usize> {
+        let (found, most) = (self.prompt(prompt).len(), self.config.positions);
+        most.checked_sub(found).ok_or(Error::TooLong { found, most })
+    }
+
+    /// What the decoder needs of features `[1, mels, frames]` for so many texts.
+    #[track_caller]
+    fn state(&self, features: &Tensor, texts: usize) -> Result<WhisperState> {
+        let encoded = self.encoder.forward(features);
+        let encoded = Tensor::cat(&vec![&encoded; texts.max(1)], 0);
+        let state = self.decoder.state(&encoded, self.config.positions);
+        state.realize()?;
+        Ok(state)
+    }
+
+    /// Logits of what follows tokens, without those that are never written, or not at first.
+    fn step<'a>(&'a self, state: &'a WhisperState) -> impl FnMut(&Tensor) -> Tensor + 'a {
+        let mut first = true;
+        move |tokens| {
+            let logits = self.config.suppressed(&self.decoder.next(tokens, state), first);
+            first = false;
+            logits
+        }
     }
 }

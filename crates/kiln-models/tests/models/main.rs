@@ -9,6 +9,7 @@ use kiln::{Context, StateDict, no_grad, with_context};
 use kiln_models::{Bert, Checkpoint, Config, Llama, LoadModelOpts, ResNet, Vit};
 use serde_json::Value;
 
+mod beams;
 mod configs;
 #[cfg(feature = "text")]
 mod guesses;

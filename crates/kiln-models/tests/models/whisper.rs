@@ -1,6 +1,6 @@
 //! Speech.
 
-use kiln::nn::Layer;
+use kiln::nn::{Beam, BeamOpts, Layer};
 use kiln::no_grad;
 use kiln::prelude::*;
 use kiln_models::{Checkpoint, LoadModelOpts, Whisper};
@@ -52,6 +52,42 @@ fn the_likeliest_tokens_are_those_of_transformers() {
         assert_eq!(model.transcribe(&features, &[1, 5], 10).unwrap(), expected, "{device}");
         // Texts end where the model has no more positions.
         assert_eq!(model.transcribe(&features, &[1, 5], 100).unwrap()[..10], expected, "{device}");
+    }
+}
+
+/// The mean log-probability of tokens after a prompt of two, of which the model never writes 5, nor 19 or 2 first.
+fn score(model: &Whisper, features: &Tensor, tokens: &[i64]) -> f64 {
+    let all = Tensor::from_vec([&[1, 5], tokens].concat(), [1, tokens.len() + 2], features.device());
+    let logits = model.forward(features, &all).to_vec::<f32>().unwrap();
+    let logits: Vec<&[f32]> = logits.chunks(24).collect();
+    let each = tokens.iter().enumerate().map(|(place, &token)| {
+        let never = |id: usize| id == 5 || place == 0 && [19, 2].contains(&id);
+        let weights = logits[place + 1].iter().map(|logit| f64::from(*logit).exp()).enumerate();
+        let sum: f64 = weights.filter(|(id, _)| !never(*id)).map(|(_, weight)| weight).sum();
+        f64::from(logits[place + 1][token as usize]) - sum.ln()
+    });
+    each.sum::<f64>() / tokens.len() as f64
+}
+
+#[test]
+fn beams_find_likelier_texts_than_the_likeliest_tokens() {
+    for device in devices() {
+        let model = whisper(device);
+        let features = model.features(&sound(device)).unsqueeze(0);
+        let search = |beams: usize| {
+            let opts = BeamOpts::default().beams(beams).max_tokens(6);
+            model.transcribe_beams(&features, &[1, 5], opts).unwrap()
+        };
+        let greedy = model.transcribe(&features, &[1, 5], 6).unwrap();
+        assert_eq!(search(1)[0].tokens, greedy, "{device}");
+        let beams = search(4);
+        assert_eq!(beams.len(), 4);
+        for Beam { tokens, score: found } in &beams {
+            let end = if tokens.len() < 6 { vec![2] } else { vec![] };
+            let expected = score(&model, &features, &[&tokens[..], &end].concat());
+            assert!((found - expected).abs() < 1e-4, "{device}: {tokens:?} {found} {expected}");
+        }
+        assert!(beams[0].score >= score(&model, &features, &greedy) - 1e-6, "{device}: {beams:?}");
     }
 }
 
