@@ -70,13 +70,15 @@ mod files {
     use crate::error::{Error, Result};
 
     /// What a folder may have beside configuration and weights.
-    const BESIDE: [&str; 6] = [
+    const BESIDE: [&str; 8] = [
         "tokenizer.json",
         "tokenizer_config.json",
         "generation_config.json",
         "chat_template.jinja",
         "preprocessor_config.json",
+        "modules.json",
         "1_Pooling/config.json",
+        "sentence_bert_config.json",
     ];
 
     /// What lists the files that the weights are divided among.

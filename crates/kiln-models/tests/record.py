@@ -41,6 +41,12 @@ DECODERS = {
 }
 BERT = tf.BertConfig(vocab_size=24, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
                      max_position_embeddings=16, attn_implementation="eager")
+# Positions are counted from the one after that of padding.
+ROBERTA = tf.RobertaConfig(vocab_size=24, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
+                           max_position_embeddings=34, type_vocab_size=1, pad_token_id=22, attn_implementation="eager")
+DISTILBERT = tf.DistilBertConfig(vocab_size=24, dim=16, hidden_dim=20, n_layers=2, n_heads=4, max_position_embeddings=16,
+                                 attn_implementation="eager")
+ENCODERS = {"bert": (tf.BertModel, BERT), "roberta": (tf.RobertaModel, ROBERTA), "distilbert": (tf.DistilBertModel, DISTILBERT)}
 SHAPES = dict(num_labels=5, image_size=32, patch_size=8, hidden_size=16, intermediate_size=20, num_hidden_layers=2,
               num_attention_heads=4)
 IMAGES = {
@@ -154,11 +160,12 @@ def main():
         names = fill(model, whole_norms=not name.startswith("gemma"))
         output = model(tokens).logits
         write(folder, name, model, config, output, names=names, tokens=TOKENS)
-    model = tf.BertModel(BERT).eval()
-    names = fill(model, whole_norms=True)
     mask = [[1] * 8, [1] * 5 + [0] * 3]
-    output = model(tokens, attention_mask=torch.tensor(mask)).last_hidden_state
-    write(folder, "bert", model, BERT, output, names=names, tokens=TOKENS, mask=mask)
+    for name, (kind, config) in ENCODERS.items():
+        model = kind(config).eval()
+        names = fill(model, whole_norms=True)
+        output = model(tokens, attention_mask=torch.tensor(mask)).last_hidden_state
+        write(folder, name, model, config, output, names=names, tokens=TOKENS, mask=mask)
     images = wave(2, 3, 32, 32)
     for name, config in IMAGES.items():
         model = tf.AutoModelForImageClassification.from_config(config).eval()

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use kiln::io::gguf::Gguf;
+use tokenizers::{PostProcessor, TruncationParams};
 
 use crate::error::{Error, Result};
 use crate::text::gguf_tokenizer::tokenizer_json;
@@ -51,6 +52,20 @@ impl Tokenizer {
         // Files may fill or cut texts to a length of their own.
         inner.with_padding(None).with_truncation(None).map_err(wrong)?;
         Ok(Tokenizer { inner })
+    }
+
+    /// The same for texts of up to `most` tokens, of which those that are longer are cut before what ends a text.
+    ///
+    /// # Errors
+    /// Fewer than begin and end a text.
+    pub(super) fn truncated(mut self, most: usize) -> Result<Tokenizer> {
+        let added = self.inner.get_post_processor().map_or(0, |ends| ends.added_tokens(false));
+        if most < added {
+            return Err(wrong(format!("expected texts of at least {added} tokens, found a limit of {most}")));
+        }
+        let longest = TruncationParams { max_length: most, ..TruncationParams::default() };
+        self.inner.with_truncation(Some(longest)).map_err(wrong)?;
+        Ok(self)
     }
 
     /// The tokenizer in a GGUF file: byte-level pairs, as GPT-2, Llama 3, SmolLM and Qwen have, or pieces of

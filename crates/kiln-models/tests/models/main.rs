@@ -21,6 +21,8 @@ mod hub_server;
 mod media;
 mod record;
 #[cfg(feature = "text")]
+mod sentences;
+#[cfg(feature = "text")]
 mod templates;
 #[cfg(feature = "text")]
 mod tokenizers;
@@ -67,16 +69,53 @@ fn decoders_compute_what_transformers_computes() {
     }
 }
 
+/// The vectors of the record's texts, of which the second is shorter.
+fn vectors(model: &Bert, record: &Recorded) -> Tensor {
+    let device = model.norm.weight.device();
+    let mask = Tensor::from_vec(record.mask.clone().unwrap(), [2, 8], device);
+    let counts = mask.unsqueeze(-1);
+    counts.select(model.encode(&record.tokens(device), Some(&mask)), 0.0)
+}
+
 #[test]
-fn bert_computes_what_transformers_computes() {
-    let record = recorded("bert");
-    for device in devices() {
-        let opts = LoadModelOpts::default().device(device);
-        let model = Bert::load(&Checkpoint::open(record.saved("bert")).unwrap(), opts).unwrap();
-        let mask = Tensor::from_vec(record.mask.clone().unwrap(), [2, 8], device);
-        let vectors = model.encode(&record.tokens(device), Some(&mask));
-        assert_near(&vectors, &record.output, &format!("bert on {device}"));
+fn encoders_compute_what_transformers_computes() {
+    for name in ["bert", "roberta", "distilbert"] {
+        let record = recorded(name);
+        // What is beyond a text's end means nothing.
+        let counts = record.mask.iter().flatten().flat_map(|&counts| [f32::from(counts); 16]);
+        let expected: Vec<f32> =
+            record.output.iter().zip(counts).map(|(value, counts)| value * counts).collect();
+        for device in devices() {
+            let opts = LoadModelOpts::default().device(device);
+            let model = Bert::load(&Checkpoint::open(record.saved(name)).unwrap(), opts).unwrap();
+            assert_eq!(model.positions(), if name == "roberta" { 11 } else { 16 });
+            assert_near(&vectors(&model, &record), &expected, &format!("{name} on {device}"));
+        }
     }
+}
+
+/// As `bert-base-uncased` has it: names of norms from TensorFlow, and the layers of a task.
+#[test]
+fn encoders_load_from_old_files_with_heads() {
+    let record = recorded("bert");
+    let mut state = StateDict::new();
+    for (name, tensor) in &record.weights {
+        let old =
+            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
+        state.insert(format!("bert.{old}"), tensor).unwrap();
+    }
+    for head in
+        ["cls.predictions.bias", "cls.seq_relationship.weight", "classifier.weight", "qa_outputs.bias"]
+    {
+        state.insert(head, &Tensor::zeros([2], ())).unwrap();
+    }
+    let config = Config::parse("config.json", &record.text).unwrap();
+    let [old, new] = [state, record.state()].map(|state| {
+        let model = Bert::new(&config, ()).unwrap();
+        model.load_state_dict_with(&state, Bert::load_opts()).unwrap();
+        vectors(&model, &record)
+    });
+    assert_eq!(old.to_vec::<f32>().unwrap(), new.to_vec::<f32>().unwrap());
 }
 
 #[test]
