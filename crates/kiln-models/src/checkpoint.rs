@@ -1,9 +1,11 @@
 //! The files of a published model.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kiln::StateDict;
 use kiln::io::gguf::Gguf;
+use serde_json::Value;
 
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -24,9 +26,44 @@ enum Weights {
     Gguf(Box<Gguf>),
 }
 
+/// Files of weights, or lists of such files, of which a folder has one.
+pub(crate) const WEIGHTS: [&str; 4] = [
+    "model.safetensors.index.json",
+    "model.safetensors",
+    "pytorch_model.bin.index.json",
+    "pytorch_model.bin",
+];
+
+/// The tensors of a file, or of those that it lists.
+#[track_caller]
+fn weights(file: &Path) -> Result<StateDict> {
+    let ends = |end: &str| file.to_str().is_some_and(|name| name.ends_with(end));
+    if ends(".bin.index.json") {
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let mut state = StateDict::new();
+        for part in parts(file)? {
+            let part = StateDict::open_torch(folder.join(part))?;
+            part.iter().try_for_each(|(name, tensor)| state.insert(name, tensor))?;
+        }
+        return Ok(state);
+    }
+    let torch = [".bin", ".pt", ".pth"].into_iter().any(ends);
+    Ok(if torch { StateDict::open_torch(file)? } else { StateDict::open(file)? })
+}
+
+/// The files that an index names.
+pub(crate) fn parts(index: &Path) -> Result<BTreeSet<String>> {
+    let text = std::fs::read_to_string(index).map_err(|source| Error::File { path: index.into(), source })?;
+    let index: Value =
+        serde_json::from_str(&text).map_err(|source| Error::Json { path: index.into(), source })?;
+    let names = index["weight_map"].as_object().into_iter().flat_map(|map| map.values());
+    Ok(names.filter_map(Value::as_str).map(String::from).collect())
+}
+
 impl Checkpoint {
-    /// Opens a folder with `config.json` and `model.safetensors` or its parts, such a file with the
-    /// configuration beside it, or a `.gguf`.
+    /// Opens a folder with `config.json` and `model.safetensors`, or PyTorch's `pytorch_model.bin`, or the parts of
+    /// one, such a file with the configuration beside it, or a `.gguf`. What `config.json` does not say is taken
+    /// from `generation_config.json`, if there is one.
     ///
     /// # Errors
     /// Files that are not there or cannot be read.
@@ -39,14 +76,17 @@ impl Checkpoint {
         let known = std::fs::metadata(path);
         known.map_err(|source| Error::File { path: path.into(), source })?;
         let (folder, file) = if path.is_dir() {
-            let parts = path.join("model.safetensors.index.json");
-            (path, if parts.exists() { parts } else { path.join("model.safetensors") })
+            let found = WEIGHTS.iter().map(|name| path.join(name)).find(|file| file.exists());
+            (path, found.unwrap_or_else(|| path.join("model.safetensors")))
         } else {
             (path.parent().unwrap_or(Path::new("")), path.to_path_buf())
         };
-        let config = Config::open(folder.join("config.json"))?;
-        let state = StateDict::open(file)?;
-        Ok(Checkpoint { path: folder.into(), config, weights: Weights::Plain(state) })
+        let mut config = Config::open(folder.join("config.json"))?;
+        let generation = folder.join("generation_config.json");
+        if generation.exists() {
+            config.fill(Config::open(generation)?);
+        }
+        Ok(Checkpoint { path: folder.into(), config, weights: Weights::Plain(weights(&file)?) })
     }
 
     /// Opens a model of the Hugging Face hub, downloaded if it is not in the cache: `org/name`, or a file of

@@ -81,6 +81,13 @@ impl Config {
         Ok(config)
     }
 
+    /// Takes what it does not say from another one.
+    pub(crate) fn fill(&mut self, other: Config) {
+        let missing = |(key, _): &(String, Value)| self.values.get(key).is_none_or(Value::is_null);
+        let filled: Vec<(String, Value)> = other.values.into_iter().filter(missing).collect();
+        self.values.extend(filled);
+    }
+
     /// The file it was read from.
     pub fn file(&self) -> &str {
         &self.file

@@ -60,14 +60,13 @@ pub(crate) use files::download;
 
 #[cfg(feature = "hub")]
 mod files {
-    use std::collections::BTreeSet;
     use std::path::{Path, PathBuf};
 
     use kiln::io::{HubOpts, HubProblem, hub_download};
-    use serde_json::Value;
 
     use super::refused;
-    use crate::error::{Error, Result};
+    use crate::checkpoint::{WEIGHTS, parts};
+    use crate::error::Result;
 
     /// What a folder may have beside configuration and weights.
     const BESIDE: [&str; 8] = [
@@ -80,9 +79,6 @@ mod files {
         "1_Pooling/config.json",
         "sentence_bert_config.json",
     ];
-
-    /// What lists the files that the weights are divided among.
-    const INDEX: &str = "model.safetensors.index.json";
 
     /// The folder of `org/name`, or the file of `org/name/file.gguf`, downloaded.
     #[track_caller]
@@ -109,14 +105,17 @@ mod files {
         for file in BESIDE {
             optional(model, commit, file, &opts)?;
         }
-        match optional(model, commit, INDEX, &opts)? {
-            Some(index) => {
-                for part in parts(&index)? {
+        for file in WEIGHTS {
+            let Some(found) = optional(model, commit, file, &opts)? else { continue };
+            if file.ends_with(".index.json") {
+                for part in parts(&found)? {
                     hub_download(model, commit, &part, opts.clone())?;
                 }
             }
-            None => _ = hub_download(model, commit, "model.safetensors", opts)?,
+            return Ok(folder.into());
         }
+        // What is not there is the error.
+        hub_download(model, commit, "model.safetensors", opts)?;
         Ok(folder.into())
     }
 
@@ -132,15 +131,5 @@ mod files {
             }
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// The files that an index names.
-    fn parts(index: &Path) -> Result<BTreeSet<String>> {
-        let text =
-            std::fs::read_to_string(index).map_err(|source| Error::File { path: index.into(), source })?;
-        let index: Value =
-            serde_json::from_str(&text).map_err(|source| Error::Json { path: index.into(), source })?;
-        let names = index["weight_map"].as_object().into_iter().flat_map(|map| map.values());
-        Ok(names.filter_map(Value::as_str).map(String::from).collect())
     }
 }

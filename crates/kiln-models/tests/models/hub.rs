@@ -108,6 +108,19 @@ fn what_a_model_needs_and_the_hub_does_not_give_is_an_error() {
 }
 
 #[test]
+fn pytorch_files_are_fetched_where_there_are_no_others() {
+    let torch = format!("{}/../../tests/files/recorded/protocol4.pt", env!("CARGO_MANIFEST_DIR"));
+    let torch = fs::read(torch).unwrap();
+    let server = HubServer::start(&[("config.json", b"{}"), ("pytorch_model.bin", &torch)]);
+    let cache = Cache::new("torch");
+    let found = Checkpoint::from_hub("org/net", "main", cache.opts(&server)).unwrap();
+    assert!(found.state().get("x").is_some());
+    let (server, cache) = (HubServer::start(&[("config.json", b"{}")]), Cache::new("none"));
+    let error = Checkpoint::from_hub("org/net", "main", cache.opts(&server)).unwrap_err().to_string();
+    assert!(error.contains("model.safetensors"), "{error}");
+}
+
+#[test]
 fn addresses_are_paths_or_of_the_hub() {
     assert_eq!(locate("some/folder").unwrap(), PathBuf::from("some/folder"));
     for wrong in ["hf://", "hf://name", "hf://org/name/model.bin", "hf://org/name/file.safetensors@main"] {

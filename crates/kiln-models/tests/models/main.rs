@@ -10,6 +10,7 @@ use kiln_models::{Bert, Checkpoint, Config, Llama, LoadModelOpts, ResNet, Vit};
 use serde_json::Value;
 
 mod beams;
+mod checkpoints;
 mod configs;
 #[cfg(feature = "text")]
 mod guesses;
