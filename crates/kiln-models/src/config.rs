@@ -73,7 +73,7 @@ impl Config {
         // Their converter writes norms' weights as they are multiplied, and orders the rows of Llama's
         // queries and keys so that turned planes are neighbours.
         values.insert("norm_offset".into(), json!(0.0));
-        values.insert("rope_interleaved".into(), json!(architecture == "llama"));
+        values.insert("rope_interleaved".into(), json!(["llama", "smollm3"].contains(&architecture)));
         if let Some(scalar) = gemma_scalar(architecture, values) {
             values.insert("query_pre_attn_scalar".into(), json!(scalar));
         }

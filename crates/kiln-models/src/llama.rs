@@ -1,4 +1,4 @@
-//! Decoders of the Llama family: Llama, SmolLM2, Mistral, Qwen 2 and 3, Gemma to Gemma 3.
+//! Decoders of the Llama family: Llama, SmolLM2 and 3, Mistral, Qwen 2 and 3, Gemma to Gemma 3.
 
 use kiln::nn::{Embedding, KvCache, Layer, Linear, MultiheadAttention, RMSNorm};
 use kiln::tensor::{Place, Tensor};

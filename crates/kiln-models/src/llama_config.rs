@@ -45,6 +45,8 @@ pub struct LlamaConfig {
     sliding: Option<(Rotary, usize)>,
     /// Whether each layer is such a one.
     slides: Vec<bool>,
+    /// Whether each layer turns queries and keys by their positions.
+    turns: Vec<bool>,
 }
 
 /// What kinds of models differ in, beside what their configurations say.
@@ -57,6 +59,8 @@ struct Family {
     activation: &'static str,
     /// Every so manieth layer looks at all positions, the others through a window; 0: as one.
     global_every: usize,
+    /// Every so manieth layer has no rotary embedding; 0: none.
+    plain_every: usize,
     /// Whether a window that is given is used where nothing more is said.
     window: bool,
 }
@@ -68,6 +72,7 @@ const LLAMA: Family = Family {
     norms_around: false,
     activation: "silu",
     global_every: 0,
+    plain_every: 0,
     window: true,
 };
 const GEMMA: Family = Family { gemma: true, activation: "gelu_pytorch_tanh", ..LLAMA };
@@ -77,6 +82,7 @@ impl Family {
         let name = config.text("model_type")?;
         match name.as_str() {
             "llama" | "mistral" => Ok(LLAMA),
+            "smollm3" => Ok(Family { plain_every: 4, window: false, ..LLAMA }),
             "qwen2" => Ok(Family { bias: true, window: false, ..LLAMA }),
             "qwen3" => Ok(Family { qk_norm: true, window: false, ..LLAMA }),
             "gemma" => Ok(GEMMA),
@@ -85,7 +91,7 @@ impl Family {
                 Ok(Family { norms_around: true, qk_norm: true, global_every: 6, ..GEMMA })
             }
             other => {
-                let known = "llama, mistral, qwen2, qwen3, gemma, gemma2 or gemma3_text";
+                let known = "llama, mistral, smollm3, qwen2, qwen3, gemma, gemma2 or gemma3_text";
                 Err(config.wrong("model_type", known, other))
             }
         }
@@ -133,6 +139,7 @@ impl LlamaConfig {
                 .head_width(head_width)
                 .rotary(full),
             slides: slides(config, &family, layers)?,
+            turns: turns(config, &family, layers)?,
         })
     }
 
@@ -145,10 +152,12 @@ impl LlamaConfig {
     /// The attention of a layer.
     pub(crate) fn attention(&self, layer: usize) -> AttentionLayerOpts {
         let plain = self.attention.clone();
-        match &self.sliding {
+        let mut opts = match &self.sliding {
             Some((rotary, window)) if self.slides[layer] => plain.rotary(rotary.clone()).window(*window),
             Some(_) | None => plain,
-        }
+        };
+        opts.rotary = opts.rotary.filter(|_| self.turns[layer]);
+        opts
     }
 }
 
@@ -177,14 +186,27 @@ fn sliding(config: &Config, family: &Family, width: usize, full: &Rotary) -> Res
 
 fn slides(config: &Config, family: &Family, layers: usize) -> Result<Vec<bool>> {
     if let Some(types) = config.texts("layer_types")? {
-        if types.len() != layers {
-            return Err(config.wrong("layer_types", format!("{layers} of them"), types.len()));
-        }
-        return Ok(types.iter().map(|kind| kind == "sliding_attention").collect());
+        let slides = types.iter().map(|kind| kind == "sliding_attention").collect();
+        return of_layers(config, "layer_types", slides, layers);
     }
     if let Some(first) = config.maybe_count("max_window_layers")? {
         return Ok((0..layers).map(|number| number >= first).collect());
     }
     let every = config.count_or("sliding_window_pattern", family.global_every)?;
     Ok((1..=layers).map(|number| every == 0 || !number.is_multiple_of(every)).collect())
+}
+
+fn turns(config: &Config, family: &Family, layers: usize) -> Result<Vec<bool>> {
+    if let Some(flags) = config.counts("no_rope_layers")? {
+        let turns = flags.iter().map(|&flag| flag != 0).collect();
+        return of_layers(config, "no_rope_layers", turns, layers);
+    }
+    let every = config.count_or("no_rope_layer_interval", family.plain_every)?;
+    Ok((1..=layers).map(|number| every == 0 || !number.is_multiple_of(every)).collect())
+}
+
+/// What an entry says of each layer.
+fn of_layers(config: &Config, key: &str, flags: Vec<bool>, layers: usize) -> Result<Vec<bool>> {
+    let expected = || config.wrong(key, format!("{layers} of them"), flags.len());
+    if flags.len() == layers { Ok(flags) } else { Err(expected()) }
 }

@@ -31,6 +31,7 @@ DECODERS = {
     "llama": tf.LlamaConfig(**SIZES, rms_norm_eps=1e-5, rope_parameters=LLAMA3),
     "llama_yarn": tf.LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, rope_parameters=YARN),
     "mistral": tf.MistralConfig(**SIZES, sliding_window=4, head_dim=6),
+    "smollm3": tf.SmolLM3Config(**SIZES, no_rope_layers=[1, 0], pad_token_id=0),
     "qwen2": tf.Qwen2Config(**SIZES),
     "qwen3": tf.Qwen3Config(**SIZES, head_dim=6),
     "gemma": tf.GemmaConfig(**SIZES, head_dim=6),

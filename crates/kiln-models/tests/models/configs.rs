@@ -70,7 +70,8 @@ fn no_configuration_panics() {
         json!({"rope_type": "yarn"}),
         json!({"rope_theta": -1}),
     ];
-    let names = "bert distilbert expert gemma3 llama qwen2 resnet roberta unet unet_timed vit whisper";
+    let names =
+        "bert distilbert expert gemma3 llama qwen2 resnet roberta smollm3 unet unet_timed vit whisper";
     let mut state = 1u32;
     let mut draw = |below: usize| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

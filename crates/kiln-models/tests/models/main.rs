@@ -32,7 +32,8 @@ mod whisper;
 
 use record::{Recorded, assert_near, devices, recorded};
 
-const DECODERS: [&str; 8] = ["llama", "llama_yarn", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3"];
+const DECODERS: [&str; 9] =
+    ["llama", "llama_yarn", "mistral", "smollm3", "qwen2", "qwen3", "gemma", "gemma2", "gemma3"];
 
 /// The last eight tokens at once, and the same by a cache: five, then one by one.
 fn check_decoder(name: &str, device: Device) {
@@ -200,7 +201,7 @@ fn gguf(kind: &str, record: &Recorded) -> Gguf {
     for (name, tensor) in record.weights.iter().filter(|(name, _)| !(tied && name.starts_with("lm_head"))) {
         let heads = [("q_proj", 4), ("k_proj", 2)].into_iter().find(|(part, _)| name.contains(part));
         let tensor = match heads {
-            Some((_, heads)) if kind == "llama" => interleaved(tensor, heads),
+            Some((_, heads)) if ["llama", "smollm3"].contains(&kind) => interleaved(tensor, heads),
             _ if kind.starts_with("gemma") && name.contains("norm") => tensor + 1.0,
             _ => tensor.clone(),
         };
@@ -217,6 +218,8 @@ fn a_file_of_llama_cpp_is_the_same_model() {
     let types = ("\"full_attention\"]", "\"sliding_attention\"]");
     for (kind, scaling, other) in [
         ("llama", "linear", vec![("llama3", "linear")]),
+        // Which layers turn nothing: each fourth.
+        ("smollm3", "", vec![("\"no_rope_layers\":[1,0]", "\"no_rope_layers\":[1,1]")]),
         ("qwen2", "", vec![]),
         ("qwen3", "", vec![]),
         ("gemma", "", vec![]),
