@@ -188,3 +188,72 @@ fn what_the_format_does_not_have_is_refused() {
         "expected a GGUF file, found a NumPy array (.npy), which is opened by Tensor::open_npy",
     );
 }
+
+/// A part of a model of several files: a tensor of its number, which the first two have in blocks.
+fn part(place: u16, count: u16) -> Gguf {
+    let mut file = Gguf::new();
+    file.set("general.name", format!("part {place}").as_str().into());
+    file.set("split.no", GgufValue::U16(place));
+    file.set("split.count", GgufValue::U16(count));
+    file.set("split.tensors.count", GgufValue::I32(i32::from(count)));
+    let tensor = Tensor::full([2, 32], f64::from(place), ());
+    let format = BlockFormat::Q8_0;
+    if place < 2 {
+        file.insert_packed("t0", &tensor, format)
+    } else {
+        file.insert(&format!("t{place}"), &tensor)
+    }
+    .unwrap();
+    file
+}
+
+#[test]
+fn a_model_of_several_files_is_opened_by_the_first() {
+    let folder = Folder::new("gguf_split");
+    let path = |place: usize| folder.file(&format!("m-{place:05}-of-00003.gguf"));
+    for place in 0..3 {
+        part(place, 3).save(path(usize::from(place) + 1)).unwrap();
+    }
+    let whole = Gguf::open(path(1)).unwrap();
+    for place in 0..2 {
+        let numbers = whole.state().raw(&format!("t{place}")).unwrap().to_tensor();
+        assert!((numbers - f64::from(place)).abs().max(..).item::<f32>().unwrap() < 1e-3);
+    }
+    assert_eq!(whole.state().get("t2").unwrap().to_vec::<f32>().unwrap(), [2.0; 64]);
+    // It is whole: nothing says that it was divided, also not where it is saved.
+    assert_eq!(whole.metadata().map(|(key, _)| key).collect::<Vec<_>>(), ["general.name"]);
+    assert_eq!(whole.state().metadata()["general.name"], "part 0");
+    whole.save(folder.file("whole.gguf")).unwrap();
+    let again = Gguf::open(folder.file("whole.gguf")).unwrap();
+    assert_eq!((again.state().len(), again.state().raw_tensors().count()), (1, 2));
+
+    let error = |path: &Path| Gguf::open(path).unwrap_err().to_string();
+    let expected = "expected the first of 3 files, named as m-00001-of-00003.gguf, found number 2";
+    assert!(error(&path(2)).contains(expected), "{}", error(&path(2)));
+    std::fs::copy(path(1), folder.file("renamed.gguf")).unwrap();
+    assert!(error(&folder.file("renamed.gguf")).contains("found number 1"));
+    std::fs::rename(path(1), folder.file("first")).unwrap();
+    std::fs::copy(path(2), path(1)).unwrap();
+    assert!(error(&path(1)).contains(expected));
+    std::fs::rename(folder.file("first"), path(1)).unwrap();
+    std::fs::copy(path(3), path(2)).unwrap();
+    let found = error(&path(1));
+    assert!(found.contains("expected number 2 of 3 files") && found.contains("m-00002-of"), "{found}");
+    std::fs::remove_file(path(2)).unwrap();
+    assert!(error(&path(1)).contains("m-00002-of-00003.gguf"), "{}", error(&path(1)));
+    let alone = std::fs::read(path(3)).unwrap();
+    let found = pollster::block_on(Gguf::open_async(&alone[..])).unwrap_err().to_string();
+    assert!(found.contains("expected a whole model, found number 3 of 3 files"), "{found}");
+}
+
+#[test]
+fn a_tensor_in_two_files_is_an_error() {
+    let folder = Folder::new("gguf_twice");
+    for place in 0..2 {
+        let mut file = part(place, 2);
+        file.insert("same", &Tensor::zeros([1], ())).unwrap();
+        file.save(folder.file(&format!("m-{:05}-of-00002.gguf", place + 1))).unwrap();
+    }
+    let error = Gguf::open(folder.file("m-00001-of-00002.gguf")).unwrap_err().to_string();
+    assert!(error.contains("same") && error.contains("m-00002-of"), "{error}");
+}

@@ -62,6 +62,7 @@ pub(crate) use files::download;
 mod files {
     use std::path::{Path, PathBuf};
 
+    use kiln::io::gguf::split_names;
     use kiln::io::{HubOpts, HubProblem, hub_download};
 
     use super::refused;
@@ -87,10 +88,27 @@ mod files {
         match parts[..] {
             [org, name] => snapshot(&format!("{org}/{name}"), revision, &opts),
             [org, name, file] if file.ends_with(".gguf") => {
-                Ok(hub_download(&format!("{org}/{name}"), revision, file, opts)?)
+                divided(&format!("{org}/{name}"), revision, file, &opts)
             }
             _ => Err(refused(model, "hf://org/name or hf://org/name/file.gguf, with @revision or without")),
         }
+    }
+
+    /// The first of the files of llama.cpp that a model is divided among, or the only one.
+    #[track_caller]
+    fn divided(model: &str, revision: &str, file: &str, opts: &HubOpts) -> Result<PathBuf> {
+        let first = hub_download(model, revision, file, opts.clone())?;
+        let commit = commit(&first, file).unwrap_or(revision);
+        let opts = opts.clone().refresh(false);
+        for part in split_names(file).iter().skip(1) {
+            hub_download(model, commit, part, opts.clone())?;
+        }
+        Ok(first)
+    }
+
+    /// The commit that a file in the cache is of, whose folder it is in by this name.
+    fn commit<'a>(path: &'a Path, file: &str) -> Option<&'a str> {
+        path.ancestors().nth(file.split('/').count())?.file_name()?.to_str()
     }
 
     /// All files of a model, of one commit.
@@ -98,10 +116,9 @@ mod files {
     fn snapshot(model: &str, revision: &str, opts: &HubOpts) -> Result<PathBuf> {
         let config = hub_download(model, revision, "config.json", opts.clone())?;
         let folder = config.parent().unwrap_or(Path::new(""));
-        let commit = folder.file_name().and_then(|name| name.to_str()).unwrap_or(revision);
-        let mut opts = opts.clone();
+        let commit = commit(&config, "config.json").unwrap_or(revision);
         // The branch has been asked for.
-        opts.refresh = false;
+        let opts = opts.clone().refresh(false);
         for file in BESIDE {
             optional(model, commit, file, &opts)?;
         }

@@ -11,6 +11,7 @@ use crate::io::door::{failed, problem, read_file, wrong, wrong_kind};
 use crate::io::format::{self, LONGEST};
 use crate::io::gguf::block::BlockFormat;
 use crate::io::gguf::header::{Flaw, Header, TensorInfo};
+use crate::io::gguf::split;
 use crate::io::gguf::value::GgufValue;
 use crate::io::item::StateItem;
 use crate::io::magic;
@@ -44,13 +45,19 @@ impl Gguf {
     }
 
     /// Opens a file of version 2 or 3. Its tensors are mapped into memory. Those of formats that are not
-    /// known are raw, of the type `GGML_` and the format's number.
+    /// known are raw, of the type `GGML_` and the format's number. Of a model that is divided among several
+    /// files, the first opens all ([`split_names`](crate::io::gguf::split_names)).
     ///
     /// # Errors
-    /// [`Error::State`](crate::Error::State) with what is wrong with the file.
+    /// [`Error::State`](crate::Error::State) with what is wrong with a file.
     #[track_caller]
     pub fn open(path: impl AsRef<Path>) -> Result<Gguf> {
         let (path, span) = (path.as_ref(), Span::caller());
+        let open = |path: &Path| Gguf::open_alone(path, span);
+        split::joined(open(path)?, path, span, open)
+    }
+
+    fn open_alone(path: &Path, span: Span) -> Result<Gguf> {
         read_file(path, magic::GGUF, span, |map| {
             let header = Header::read(map.bytes()).map_err(|flaw| flaw.to_string())?;
             let mut state = StateDict::new();
@@ -65,7 +72,8 @@ impl Gguf {
     /// it, each tensor into memory of its own.
     ///
     /// # Errors
-    /// [`Error::State`](crate::Error::State) with the reader's name and what is wrong with the file.
+    /// [`Error::State`](crate::Error::State) with the reader's name and what is wrong with the file; one of
+    /// several that a model is divided among.
     ///
     /// # Examples
     /// ```
@@ -100,6 +108,21 @@ impl Gguf {
     pub fn set(&mut self, key: &str, value: GgufValue) {
         self.metadata.retain(|(known, _)| known != key);
         self.metadata.push((key.into(), value));
+    }
+
+    /// Adds the tensors of another file.
+    ///
+    /// # Errors
+    /// A name that is there.
+    pub(super) fn absorb(&mut self, other: Gguf) -> Result<()> {
+        other.state.iter().try_for_each(|(name, tensor)| self.state.insert(name, tensor))?;
+        other.state.raw_tensors().try_for_each(|(name, tensor)| self.state.insert_raw(name, tensor))
+    }
+
+    /// Drops the metadata whose names begin so.
+    pub(super) fn forget(&mut self, beginning: &str) {
+        self.metadata.retain(|(key, _)| !key.starts_with(beginning));
+        self.state.metadata_mut().retain(|key, _| !key.starts_with(beginning));
     }
 
     /// The tensors; those in blocks are raw. Its metadata are those of the file as text.
@@ -233,7 +256,8 @@ async fn fetch(reader: impl RangeReader, span: Span) -> Result<Gguf, Box<StatePr
         let place = Place { dtype, bytes: 0..part.bytes().len() };
         add(&mut state, &part, info, place, span).map_err(wrong)?;
     }
-    Ok(Gguf::of(header, state))
+    let file = Gguf::of(header, state);
+    split::part(&file).map_or(Ok(file), |part| Err(wrong(split::expected_whole(part))))
 }
 
 /// A tensor's type, and its bytes in a file.

@@ -29,9 +29,11 @@ mod file;
 mod header;
 mod narrow_block;
 mod repack;
+mod split;
 mod super_block;
 mod value;
 
 pub use block::BlockFormat;
 pub use file::Gguf;
+pub use split::split_names;
 pub use value::GgufValue;

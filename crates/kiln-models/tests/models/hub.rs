@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kiln::io::HubOpts;
-use kiln::io::gguf::Gguf;
+use kiln::io::gguf::{Gguf, GgufValue};
 use kiln_models::{Checkpoint, locate};
 
 use crate::hub_server::{COMMIT, Fault, HubServer, Request};
@@ -89,6 +89,30 @@ fn a_file_of_llama_cpp_comes_alone() {
     let found = Checkpoint::from_hub("org/net/sub/m.gguf", "main", cache.opts(&server)).unwrap();
     assert!(found.gguf().is_some());
     assert!(server.requests().iter().all(|request| request.path.ends_with("m.gguf")));
+}
+
+#[test]
+fn all_files_that_a_model_of_llama_cpp_is_divided_among_are_fetched() {
+    let place = Cache::new("split-made");
+    fs::create_dir_all(&place.0).unwrap();
+    let content = |number: u16| {
+        let mut gguf = Gguf::new();
+        gguf.set("general.architecture", "llama".into());
+        gguf.set("split.no", GgufValue::U16(number));
+        gguf.set("split.count", GgufValue::U16(2));
+        gguf.insert(&format!("t{number}"), &kiln::Tensor::zeros([1], ())).unwrap();
+        gguf.save(place.0.join("part")).unwrap();
+        fs::read(place.0.join("part")).unwrap()
+    };
+    let (first, second) = (content(0), content(1));
+    let names = ["q8/m-00001-of-00002.gguf", "q8/m-00002-of-00002.gguf"];
+    let server = HubServer::start(&[(names[0], &first), (names[1], &second)]);
+    let cache = Cache::new("split");
+    let found = Checkpoint::from_hub(&format!("org/net/{}", names[0]), "main", cache.opts(&server)).unwrap();
+    assert_eq!(found.state().len(), 2);
+    let asked: Vec<String> = server.requests().iter().map(|request| request.path.clone()).collect();
+    let other = asked.iter().find(|path| path.ends_with(names[1])).unwrap();
+    assert!(other.contains(COMMIT), "the same commit: {other}");
 }
 
 #[test]
