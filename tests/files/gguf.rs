@@ -196,14 +196,12 @@ fn part(place: u16, count: u16) -> Gguf {
     file.set("split.no", GgufValue::U16(place));
     file.set("split.count", GgufValue::U16(count));
     file.set("split.tensors.count", GgufValue::I32(i32::from(count)));
-    let tensor = Tensor::full([2, 32], f64::from(place), ());
-    let format = BlockFormat::Q8_0;
-    if place < 2 {
-        file.insert_packed("t0", &tensor, format)
-    } else {
-        file.insert(&format!("t{place}"), &tensor)
-    }
-    .unwrap();
+    let (name, tensor) = (format!("t{place}"), Tensor::full([2, 32], f64::from(place), ()));
+    let added = match place {
+        0 | 1 => file.insert_packed(&name, &tensor, BlockFormat::Q8_0),
+        _ => file.insert(&name, &tensor),
+    };
+    added.unwrap();
     file
 }
 
