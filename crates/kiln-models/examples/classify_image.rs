@@ -14,7 +14,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// Says what is on an image, by a ResNet or a vision transformer.
 #[derive(Parser)]
 struct Arguments {
-    /// A PPM file (P6); without one, a gradient.
+    /// A JPEG, PNG, WebP or PPM file; without one, a gradient.
     image: Option<PathBuf>,
     /// A folder as transformers saves it, such as resnet-50 or vit-base-patch16-224, or `hf://org/name`, which is
     /// downloaded (feature `hub`); without one, a ResNet-50 with random weights, which knows nothing.

@@ -10,7 +10,7 @@ use kiln_models::{Checkpoint, Config, LoadModelOpts, Sound, Tokenizer, Whisper, 
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Writes down what is said in a WAV file of 16-bit PCM, 30 seconds at a time, by a Whisper.
+/// Writes down what is said in a WAV file, 30 seconds at a time, by a Whisper.
 #[derive(Parser)]
 struct Arguments {
     /// The file; without one, two seconds of a tone.

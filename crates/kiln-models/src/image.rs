@@ -1,11 +1,13 @@
 //! Image files.
 
+#[cfg(feature = "images")]
 use std::path::Path;
 
 use kiln::opts::{InterpolateMode, InterpolateOpts};
 use kiln::prelude::DType;
 use kiln::tensor::{Place, Tensor};
 
+#[cfg(feature = "images")]
 use crate::error::{Error, Result};
 
 /// An image of red, green and blue.
@@ -13,8 +15,7 @@ use crate::error::{Error, Result};
 /// # Examples
 /// ```
 /// use kiln_models::Image;
-/// let image = Image::parse("two pixels", b"P6 # a note\n2 1\n255\n\xff\0\0\0\0\x33")?;
-/// assert_eq!((image.width, image.height), (2, 1));
+/// let image = Image { width: 2, height: 1, bytes: vec![255, 0, 0, 0, 0, 51] };
 /// assert_eq!(image.tensor(()).to_vec::<f32>()?, [1.0, 0.0, 0.0, 0.0, 0.0, 0.2]);
 /// # Ok::<(), kiln_models::Error>(())
 /// ```
@@ -29,10 +30,11 @@ pub struct Image {
 }
 
 impl Image {
-    /// Reads a PPM file of 8 bits (`P6`), which most programs write.
+    /// Reads a JPEG, PNG, WebP or PPM file, turned as the camera says it was held.
     ///
     /// # Errors
     /// A file that cannot be read, or of another kind.
+    #[cfg(feature = "images")]
     pub fn open(path: impl AsRef<Path>) -> Result<Image> {
         let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(|source| Error::File { path: path.into(), source })?;
@@ -42,30 +44,25 @@ impl Image {
     /// Reads what is in a file of this name.
     ///
     /// # Errors
-    /// Another kind of file.
+    /// Another kind of file, or one that would take more than 512 MiB.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln_models::Image;
+    /// let image = Image::parse("two pixels", b"P6 2 1 255\n\xff\0\0\0\0\x33")?;
+    /// assert_eq!((image.width, image.height), (2, 1));
+    /// assert_eq!(image.bytes, [255, 0, 0, 0, 0, 51]);
+    /// # Ok::<(), kiln_models::Error>(())
+    /// ```
+    #[cfg(feature = "images")]
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Image> {
-        let wrong = |expected: &str, found: String| Error::Media {
+        let image = decoded(bytes).map_err(|error| Error::Media {
             path: file.into(),
-            expected: expected.into(),
-            found,
-        };
-        let mut rest =
-            bytes.strip_prefix(b"P6").ok_or_else(|| wrong("a PPM file, P6", "another kind".into()))?;
-        let mut header = [0usize; 3];
-        for number in &mut header {
-            *number = next_number(&mut rest).ok_or_else(|| wrong("three numbers", "fewer".into()))?;
-        }
-        let [width, height, most] = header;
-        if width == 0 || height == 0 || most != 255 {
-            return Err(wrong("some pixels of 8 bits", format!("{width} by {height}, up to {most}")));
-        }
-        // One white space is before the pixels.
-        let pixels = rest.get(1..).unwrap_or(&[]);
-        let size = width.checked_mul(height).and_then(|count| count.checked_mul(3));
-        let pixels = size.and_then(|size| pixels.get(..size));
-        let found = format!("{} bytes", rest.len().saturating_sub(1));
-        let bytes = pixels.ok_or_else(|| wrong(&format!("{width} by {height} pixels"), found))?.to_vec();
-        Ok(Image { width, height, bytes })
+            expected: "a JPEG, PNG, WebP or PPM image".into(),
+            found: error.to_string(),
+        })?;
+        let [width, height] = [image.width(), image.height()].map(|extent| extent as usize);
+        Ok(Image { width, height, bytes: image.into_rgb8().into_raw() })
     }
 
     /// The image as numbers from 0 to 1, `[3, height, width]`.
@@ -97,20 +94,13 @@ impl Image {
     }
 }
 
-/// The next number of a header, after white space and comments.
-fn next_number(bytes: &mut &[u8]) -> Option<usize> {
-    loop {
-        match bytes.first()? {
-            b'#' => {
-                let end = bytes.iter().position(|&byte| byte == b'\n')?;
-                *bytes = &bytes[end..];
-            }
-            byte if byte.is_ascii_whitespace() => *bytes = &bytes[1..],
-            _ => break,
-        }
-    }
-    let end = bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len());
-    let (digits, rest) = bytes.split_at(end);
-    *bytes = rest;
-    std::str::from_utf8(digits).ok()?.parse().ok()
+#[cfg(feature = "images")]
+fn decoded(bytes: &[u8]) -> image::ImageResult<image::DynamicImage> {
+    use image::ImageDecoder;
+    let reader = image::ImageReader::new(std::io::Cursor::new(bytes)).with_guessed_format()?;
+    let mut decoder = reader.into_decoder()?;
+    let orientation = decoder.orientation()?;
+    let mut image = image::DynamicImage::from_decoder(decoder)?;
+    image.apply_orientation(orientation);
+    Ok(image)
 }

@@ -30,10 +30,22 @@ pub struct Sound {
 struct Format {
     channels: usize,
     rate: u32,
+    encoding: Encoding,
+}
+
+/// How a sample is written.
+#[derive(Clone, Copy)]
+enum Encoding {
+    /// 8 bits, of which 128 is silence.
+    Unsigned,
+    /// So many bytes, the lowest first.
+    Signed(usize),
+    Single,
+    Double,
 }
 
 impl Sound {
-    /// Reads a WAV file of 16-bit PCM; of several channels, their mean.
+    /// Reads a WAV file of integers of 8 to 32 bits or floats; of several channels, their mean.
     ///
     /// # Errors
     /// A file that cannot be read, or of another kind.
@@ -72,9 +84,12 @@ impl Sound {
         while let Some((id, body, later)) = chunk(rest) {
             match (id, &format) {
                 (b"fmt ", _) => format = Some(read_format(body).map_err(|found| wrong(KIND, found))?),
-                (b"data", Some(Format { channels, rate })) => {
-                    let samples = body.chunks_exact(2 * channels).map(mean).collect();
-                    return Ok(Sound { rate: *rate, samples });
+                (b"data", Some(Format { channels, rate, encoding })) => {
+                    let frames = body.chunks_exact(encoding.bytes() * channels);
+                    return Ok(Sound {
+                        rate: *rate,
+                        samples: frames.map(|frame| encoding.mean(frame)).collect(),
+                    });
                 }
                 (_, Some(_) | None) => {}
             }
@@ -117,7 +132,7 @@ impl Sound {
 }
 
 /// What is read.
-const KIND: &str = "16-bit PCM of at least 1000 samples a second";
+const KIND: &str = "PCM or floats of at least 1000 samples a second";
 /// Sound of lower rates would be much longer at those that models hear.
 const LEAST_RATE: u32 = 1000;
 
@@ -136,14 +151,21 @@ fn chunk(bytes: &[u8]) -> Option<(&[u8; 4], &[u8], &[u8])> {
 
 fn read_format(body: &[u8]) -> Result<Format, String> {
     let half = |at: usize| Some(u16::from_le_bytes(*body.get(at..)?.first_chunk()?));
-    let rate = word(body, 4);
-    match (half(0), half(2), rate, half(14)) {
-        // PCM, or what is said further on.
-        (Some(1 | 0xfffe), Some(channels @ 1..), Some(rate @ LEAST_RATE..), Some(16)) => {
-            Ok(Format { channels: channels.into(), rate })
+    // What is said further on.
+    let kind = if half(0) == Some(0xfffe) { half(24) } else { half(0) };
+    let encoding = match (kind, half(14)) {
+        (Some(1), Some(8)) => Some(Encoding::Unsigned),
+        (Some(1), Some(bits @ (16 | 24 | 32))) => Some(Encoding::Signed(usize::from(bits) / 8)),
+        (Some(3), Some(32)) => Some(Encoding::Single),
+        (Some(3), Some(64)) => Some(Encoding::Double),
+        _ => None,
+    };
+    match (encoding, half(2), word(body, 4)) {
+        (Some(encoding), Some(channels @ 1..), Some(rate @ LEAST_RATE..)) => {
+            Ok(Format { channels: channels.into(), rate, encoding })
         }
-        (kind, channels, _, bits) => {
-            let [kind, channels, bits] = [kind, channels, bits].map(Option::unwrap_or_default);
+        (_, channels, rate) => {
+            let [kind, channels, bits] = [kind, channels, half(14)].map(Option::unwrap_or_default);
             let rate = rate.unwrap_or_default();
             Err(format!("format {kind}, {channels} channels, {rate} samples a second, {bits} bits"))
         }
@@ -154,9 +176,34 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The mean of one moment's channels.
-fn mean(frame: &[u8]) -> f32 {
-    let sum: i32 =
-        frame.chunks_exact(2).map(|sample| i32::from(i16::from_le_bytes([sample[0], sample[1]]))).sum();
-    sum as f32 / (frame.len() / 2) as f32 / 32_768.0
+impl Encoding {
+    fn bytes(self) -> usize {
+        match self {
+            Encoding::Unsigned => 1,
+            Encoding::Signed(bytes) => bytes,
+            Encoding::Single => 4,
+            Encoding::Double => 8,
+        }
+    }
+
+    /// A sample, from -1 to 1.
+    fn value(self, bytes: &[u8]) -> f32 {
+        match self {
+            Encoding::Unsigned => (f32::from(bytes[0]) - 128.0) / 128.0,
+            Encoding::Signed(count) => {
+                // At the upper end of 32 bits, all sizes have one scale.
+                let mut whole = [0; 4];
+                whole[4 - count..].copy_from_slice(bytes);
+                i32::from_le_bytes(whole) as f32 / 2f32.powi(31)
+            }
+            Encoding::Single => bytes.first_chunk().map_or(0.0, |bytes| f32::from_le_bytes(*bytes)),
+            Encoding::Double => bytes.first_chunk().map_or(0.0, |bytes| f64::from_le_bytes(*bytes) as f32),
+        }
+    }
+
+    /// The mean of one moment's channels.
+    fn mean(self, frame: &[u8]) -> f32 {
+        let channels = frame.chunks_exact(self.bytes());
+        channels.clone().map(|sample| self.value(sample)).sum::<f32>() / channels.len() as f32
+    }
 }

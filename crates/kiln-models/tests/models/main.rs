@@ -19,6 +19,7 @@ mod hub;
 #[cfg(feature = "hub")]
 #[path = "../../../../tests/support/hub_server.rs"]
 mod hub_server;
+#[cfg(feature = "images")]
 mod media;
 mod record;
 #[cfg(feature = "text")]
