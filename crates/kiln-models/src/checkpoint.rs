@@ -27,9 +27,11 @@ enum Weights {
 }
 
 /// Files of weights, or lists of such files, of which a folder has one.
-pub(crate) const WEIGHTS: [&str; 4] = [
+pub(crate) const WEIGHTS: [&str; 6] = [
     "model.safetensors.index.json",
     "model.safetensors",
+    "diffusion_pytorch_model.safetensors.index.json",
+    "diffusion_pytorch_model.safetensors",
     "pytorch_model.bin.index.json",
     "pytorch_model.bin",
 ];
@@ -61,8 +63,8 @@ pub(crate) fn parts(index: &Path) -> Result<BTreeSet<String>> {
 }
 
 impl Checkpoint {
-    /// Opens a folder with `config.json` and `model.safetensors`, or PyTorch's `pytorch_model.bin`, or the parts of
-    /// one, such a file with the configuration beside it, or a `.gguf`. What `config.json` does not say is taken
+    /// Opens a folder with `config.json` and `model.safetensors`, that of diffusers, or PyTorch's
+    /// `pytorch_model.bin`, or the parts of one, such a file with the configuration beside it, or a `.gguf`. What `config.json` does not say is taken
     /// from `generation_config.json`, if there is one.
     ///
     /// # Errors

@@ -115,7 +115,11 @@ impl Config {
         self.few(key, self.count_or(key, other)?)
     }
 
-    fn few(&self, key: &str, count: usize) -> Result<usize> {
+    /// A count of what is built one by one.
+    ///
+    /// # Errors
+    /// None, or more than a model can have.
+    pub(crate) fn few(&self, key: &str, count: usize) -> Result<usize> {
         let expected = || self.wrong(key, format!("from 1 to {MOST_LAYERS}"), count);
         if (1..=MOST_LAYERS).contains(&count) { Ok(count) } else { Err(expected()) }
     }
@@ -210,6 +214,21 @@ impl Config {
     pub(crate) fn check_kind(&self, expected: &str) -> Result<()> {
         let kind = self.text("model_type")?;
         if kind == expected { Ok(()) } else { Err(self.wrong("model_type", expected, kind)) }
+    }
+
+    /// Whether there is an entry.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.values.get(key).is_some_and(|value| !value.is_null())
+    }
+
+    /// Fails unless an entry is missing, or what it is mostly.
+    pub(crate) fn check_usual(&self, key: &str, usual: &Value) -> Result<()> {
+        let same =
+            |found: &Value| found == usual || found.as_f64().zip(usual.as_f64()).is_some_and(|(a, b)| a == b);
+        match self.values.get(key) {
+            Some(found) if !found.is_null() && !same(found) => Err(self.wrong(key, usual, found)),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// The error that an entry is not as it must be.

@@ -2,7 +2,7 @@
 //!
 //! A [`Checkpoint`] is what people download: a folder as `transformers` saves it, or a GGUF file of
 //! llama.cpp. [`Llama`] reads the decoders of the Llama family from either, [`Bert`] encoders such as
-//! MiniLM, [`ResNet`] and [`Vit`] classifiers of images, [`Whisper`] speech; [`UNet`] takes
+//! MiniLM, [`ResNet`] and [`Vit`] classifiers of images, [`Whisper`] speech; [`UNet2d`] and [`UNet`] take
 //! noise off images, [`ActionExpert`] moves robots. With the feature `text`, [`LanguageModel`] adds
 //! the tokenizer and the chat template and gives text as it is generated. [`locate`] takes a path or an
 //! address on the Hugging Face hub, and downloads what is not there (feature `hub`).
@@ -37,6 +37,7 @@ mod sound;
 #[cfg(feature = "text")]
 mod text;
 mod unet;
+mod unet2d;
 mod vit;
 mod whisper;
 
@@ -59,6 +60,10 @@ pub use text::{
     ChatTemplate, LanguageModel, Message, SentenceEncoder, Session, TextOpts, TextStream, Tokenizer,
 };
 pub use unet::{TimeEmbedding, UNet, UNetAttention, UNetBlock};
+pub use unet2d::{
+    UNet2d, UNet2dBlock, UNet2dEmbedding, UNet2dInput, UNet2dSampler, UNet2dTransformer,
+    UNet2dTransformerLayer,
+};
 pub use vit::{Vit, VitLayer};
 pub use whisper::{
     Whisper, WhisperConfig, WhisperDecoder, WhisperDecoderLayer, WhisperEncoder, WhisperEncoderLayer,

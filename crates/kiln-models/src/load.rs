@@ -6,7 +6,7 @@ use kiln::{DType, Device, LoadOpts, Quantization, StateDict};
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::Result;
-use crate::{ActionExpert, Bert, Llama, ResNet, UNet, Vit, Whisper};
+use crate::{ActionExpert, Bert, Llama, ResNet, UNet, UNet2d, Vit, Whisper};
 
 /// Where and how a model's weights are to be kept.
 ///
@@ -101,7 +101,7 @@ macro_rules! load {
         }
     )*};
 }
-load!(ActionExpert, Bert, ResNet, UNet, Vit, Whisper);
+load!(ActionExpert, Bert, ResNet, UNet, UNet2d, Vit, Whisper);
 
 /// The floating type of most tensors; `F32` where the numbers are packed.
 fn main_type(state: &StateDict) -> DType {

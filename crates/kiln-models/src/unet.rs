@@ -137,7 +137,7 @@ impl UNet {
             time: timed.then(|| TimeEmbedding::new(first, place)),
             down_blocks: levels.clone().map(|at| UNetBlock::new(finer(at), widths[at], &shape)).collect(),
             downsamplers: levels.clone().skip(1).map(|level| down(level - 1)).collect(),
-            mid_attention: (heads > 0).then(|| UNetAttention::new(last, heads, &shape)),
+            mid_attention: (heads > 0).then(|| UNetAttention::of(last, heads, groups, place)),
             mid_block: UNetBlock::new(last, last, &shape),
             up_blocks: levels.map(|level| UNetBlock::new(beside(level), widths[level], &shape)).collect(),
             norm_out: GroupNorm::new(groups, first, place),
@@ -239,7 +239,7 @@ impl UNetBlock {
     }
 
     #[track_caller]
-    fn forward(&self, x: &Tensor, time: Option<&Tensor>) -> Tensor {
+    pub(crate) fn forward(&self, x: &Tensor, time: Option<&Tensor>) -> Tensor {
         let mut y = self.conv1.forward(&self.norm1.forward(x).silu());
         if let Some((project, time)) = self.time_emb_proj.as_ref().zip(time) {
             y = y + project.forward(&time.silu()).unsqueeze(-1).unsqueeze(-1);
@@ -254,9 +254,9 @@ impl UNetBlock {
 
 impl UNetAttention {
     #[track_caller]
-    fn new(width: usize, heads: usize, shape: &Shape) -> UNetAttention {
-        let attention = MultiheadAttention::new(width, heads, AttentionLayerOpts::default(), shape.place);
-        UNetAttention { norm: GroupNorm::new(shape.groups, width, shape.place), attention }
+    pub(crate) fn of(width: usize, heads: usize, groups: usize, place: Place) -> UNetAttention {
+        let attention = MultiheadAttention::new(width, heads, AttentionLayerOpts::default(), place);
+        UNetAttention { norm: GroupNorm::new(groups, width, place), attention }
     }
 }
 

@@ -179,4 +179,5 @@ def main():
     trained(folder, "expert", networks.ActionExpert(EXPERT), EXPERT, wave(2, 6, 5), wave(2, 1, 32), wave(2, 4, 7))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -2,7 +2,7 @@
 
 use kiln::nn::Module;
 use kiln::prelude::*;
-use kiln_models::{ActionExpert, Bert, Config, Llama, ResNet, UNet, Vit, Whisper};
+use kiln_models::{ActionExpert, Bert, Config, Llama, ResNet, UNet, UNet2d, Vit, Whisper};
 use serde_json::{Value, json};
 
 use crate::record::recorded;
@@ -41,6 +41,7 @@ fn build(name: &str, config: &Config) -> kiln_models::Result<Box<dyn Module>> {
         "expert" => Box::new(ActionExpert::new(config, place)?),
         "resnet" => Box::new(ResNet::new(config, place)?),
         "unet" | "unet_timed" => Box::new(UNet::new(config, place)?),
+        "ddpm" | "stable_diffusion_xl" => Box::new(UNet2d::new(config, place)?),
         "vit" => Box::new(Vit::new(config, place)?),
         "whisper" => Box::new(Whisper::new(config, place)?),
         _ => Box::new(Llama::new(config, place)?),
@@ -70,8 +71,7 @@ fn no_configuration_panics() {
         json!({"rope_type": "yarn"}),
         json!({"rope_theta": -1}),
     ];
-    let names =
-        "bert distilbert expert gemma3 llama qwen2 resnet roberta smollm3 unet unet_timed vit whisper";
+    let names = "bert ddpm distilbert expert gemma3 llama qwen2 resnet roberta smollm3 stable_diffusion_xl unet unet_timed vit whisper";
     let mut state = 1u32;
     let mut draw = |below: usize| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -29,6 +29,7 @@ mod templates;
 #[cfg(feature = "text")]
 mod tokenizers;
 mod trained;
+mod unet2d;
 mod whisper;
 
 use record::{Recorded, assert_near, devices, recorded};

@@ -8,7 +8,7 @@ use kiln_models::{ActionExpert, Checkpoint, LoadModelOpts, UNet};
 use crate::record::{Recorded, assert_near, devices, recorded};
 
 /// The script's numbers.
-fn wave<const N: usize>(shape: [usize; N], device: Device) -> Tensor {
+pub fn wave<const N: usize>(shape: [usize; N], device: Device) -> Tensor {
     let numel = shape.iter().product();
     Tensor::from_vec(
         (0..numel).map(|i: usize| (0.1 * i as f64).sin() as f32).collect::<Vec<f32>>(),
