@@ -216,6 +216,10 @@ impl Config {
         if kind == expected { Ok(()) } else { Err(self.wrong("model_type", expected, kind)) }
     }
 
+    /// Whether an entry says that there is nothing.
+    pub(crate) fn is_null(&self, key: &str) -> bool {
+        self.values.get(key).is_some_and(Value::is_null)
+    }
     /// Whether there is an entry.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.values.get(key).is_some_and(|value| !value.is_null())

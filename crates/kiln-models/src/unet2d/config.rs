@@ -77,20 +77,28 @@ impl UNet2dConfig {
         let widths = config.counts("block_out_channels")?.unwrap_or_default();
         let levels = config.few("block_out_channels", widths.len())?;
         let sides = |key: &str| kinds(config, key, mid, levels);
+        let blocks = config.layers_or("layers_per_block", 2)?;
+        let layers = by_level(config, "transformer_layers_per_block", 1, levels)?;
+        let most = layers.iter().copied().max().unwrap_or(1);
+        config.few("layers_per_block", levels.saturating_mul(blocks).saturating_mul(most))?;
+        let padding = config.count_or("downsample_padding", 1)?;
+        if padding > 1 {
+            return Err(config.wrong("downsample_padding", "0 or 1", padding));
+        }
         Ok(UNet2dConfig {
             inputs: config.count("in_channels")?,
             outputs: config.count("out_channels")?,
-            blocks: config.layers_or("layers_per_block", 2)?,
+            blocks,
             groups: config.count_or("norm_num_groups", 32)?,
             eps: config.number_or("norm_eps", 1e-5)?,
             down: sides("down_block_types")?,
             up: sides("up_block_types")?,
             mid,
             heads: heads(config, mid, &widths)?,
-            layers: by_level(config, "transformer_layers_per_block", 1, levels)?,
+            layers,
             context: config.count_or("cross_attention_dim", 1280)?,
             centered: config.flag_or("center_input_sample", false)?,
-            one_sided: config.count_or("downsample_padding", 1)? == 0,
+            one_sided: padding == 0,
             waves: Waves {
                 flipped: config.flag_or("flip_sin_to_cos", true)?,
                 shift: config.number_or("freq_shift", 0.0)?,
@@ -120,6 +128,7 @@ fn usual(mid: Between) -> Vec<(&'static str, Value)> {
     ];
     let others = [
         ("mid_block_type", json!(mid)),
+        ("dropout", json!(0)),
         ("act_fn", json!("silu")),
         ("time_embedding_type", json!("positional")),
         ("resnet_time_scale_shift", json!("default")),
@@ -161,7 +170,10 @@ fn heads(config: &Config, mid: Between, widths: &[usize]) -> Result<Vec<usize>> 
         let key = if given { "num_attention_heads" } else { key };
         return by_level(config, key, 8, widths.len());
     }
-    let Some(each) = config.maybe_count(key)? else { return Ok(vec![1; widths.len()]) };
+    if config.is_null(key) {
+        return Ok(vec![1; widths.len()]);
+    }
+    let each = config.count_or(key, 8)?;
     let heads = |&width: &usize| {
         let whole = width.checked_div(each).filter(|_| width.is_multiple_of(each));
         whole.ok_or_else(|| config.wrong(key, format!("a divisor of {width}"), each))

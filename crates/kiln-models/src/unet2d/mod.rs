@@ -158,12 +158,13 @@ impl UNet2d {
         projections.fold(LoadOpts::default().rename_with(own_name), |opts, name| opts.transform(&name, flat))
     }
 
-    /// What is to be taken off images `[n, c, h, w]` that are as noisy as times `[n]` say.
+    /// What is to be taken off images `[n, c, h, w]` that are as noisy as times `[n]` say, or one for all.
     ///
     /// Invalid where the model wants a context, or what SDXL is told, and `input` has none.
     #[track_caller]
     pub fn denoise(&self, images: &Tensor, times: &Tensor, input: &UNet2dInput) -> Tensor {
-        match self.time(times, input) {
+        let times = times.reshape([-1]).expand([extent(images, 0)]);
+        match self.time(&times, input) {
             Ok(time) => self.pass(images, &Told { time: &time, context: input.context.as_ref() }),
             Err(error) => Tensor::build(|| Err(error)),
         }

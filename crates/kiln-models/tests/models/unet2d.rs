@@ -48,6 +48,40 @@ fn unets_compute_what_diffusers_computes() {
     }
 }
 
+#[test]
+fn a_time_may_be_one_for_all_images() {
+    for name in ["ddpm", "stable_diffusion_xl"] {
+        let model = UNet2d::new(&Config::parse("config.json", &recorded(name).text).unwrap(), ()).unwrap();
+        let (images, context) = (
+            wave([2, if name == "ddpm" { 3 } else { 4 }, 8, 8], Device::cpu()),
+            wave([2, 5, 12], Device::cpu()),
+        );
+        let input = UNet2dInput::default().context(&context);
+        let input = input.pooled(&wave([2, 5], Device::cpu())).sizes(&wave([2, 6], Device::cpu()));
+        let noise = |times: Tensor| model.denoise(&images, &times, &input).to_vec::<f32>().unwrap();
+        let each = noise(Tensor::from([7i64, 7]));
+        assert_eq!(noise(Tensor::from([7i64])), each);
+        assert_eq!(noise(Tensor::from([7i64]).squeeze(0)), each);
+    }
+}
+
+/// What a missing entry means in diffusers: heads of eight channels, and one head where it is null.
+#[test]
+fn heads_that_are_not_given_have_eight_channels() {
+    let text = recorded("ddpm").text;
+    let given = "\"attention_head_dim\":4";
+    assert!(text.contains(given));
+    let heads = |entry: &str| {
+        let text = text.replace(&format!("{given},"), entry);
+        let model = UNet2d::new(&Config::parse("config.json", &text).unwrap(), ()).unwrap();
+        format!("{:?}", model.mid_block.attentions[0].attention)
+    };
+    let own =
+        |text: String| text.split("heads: ").nth(1).map(|rest| rest.split(',').next().unwrap().to_string());
+    assert_eq!(own(heads("")), Some("2".into()));
+    assert_eq!(own(heads("\"attention_head_dim\":null,")), Some("1".into()));
+}
+
 /// As files before 2023 have it: other names of attention.
 #[test]
 fn old_names_of_attention_are_read() {
