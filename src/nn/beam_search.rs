@@ -28,6 +28,9 @@ options! {
     }
 }
 
+/// More texts than a search follows at a time.
+const MOST_BEAMS: usize = 1024;
+
 /// A text that [`beam_search`] found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beam {
@@ -45,7 +48,8 @@ pub struct Beam {
 /// caches, of `beams` sequences, are `caches`. It sees the prompt first, in all rows, then a token for each text.
 ///
 /// # Errors
-/// No token in the prompt, or no beam; the first error of a step.
+/// No token in the prompt; no beam, or more than 1,024; logits of another number of rows; the first error of a
+/// step.
 ///
 /// # Examples
 /// ```
@@ -69,15 +73,15 @@ pub fn beam_search<F: FnMut(&Tensor) -> Tensor>(
     mut step: F,
 ) -> Result<Vec<Beam>> {
     let site = CallSite::here("beam_search");
-    if prompt.is_empty() || opts.beams == 0 {
-        let found = format!("{} and {}", prompt.len(), opts.beams);
-        return Err(site.error("at least one token in the prompt and one beam", found, &[]));
+    if prompt.is_empty() || !(1..=MOST_BEAMS).contains(&opts.beams) {
+        let expected = format!("at least one token in the prompt and 1 to {MOST_BEAMS} beams");
+        return Err(site.error(expected, format!("{} and {}", prompt.len(), opts.beams), &[]));
     }
     let (device, count, most) = (place.into().device(), opts.beams, opts.max_tokens);
     let mut search = Search::new(opts, device);
     let mut tokens = Tensor::from_vec(prompt.repeat(count), [count, prompt.len()], device);
     for length in 1..=most {
-        let candidates = search.candidates(&step(&tokens))?;
+        let candidates = search.candidates(site, &step(&tokens))?;
         let parents = search.take(candidates, length);
         if search.is_done(length) {
             break;
@@ -118,10 +122,14 @@ impl Search {
     }
 
     /// The likeliest texts that are a token longer, so many that all may end but as many as go on.
-    fn candidates(&self, logits: &Tensor) -> Result<Vec<Candidate>> {
+    fn candidates(&self, site: CallSite, logits: &Tensor) -> Result<Vec<Candidate>> {
         let [count, vocabulary] = logits.dims::<2>()?;
+        if count != self.opts.beams {
+            let expected = format!("logits of {} rows, one a beam", self.opts.beams);
+            return Err(site.error(expected, count.to_string(), &[logits]));
+        }
         let before: Vec<f32> = self.running.iter().map(|beam| beam.score as f32).collect();
-        let before = Tensor::from_vec(before, [self.running.len(), 1], self.device);
+        let before = Tensor::from_vec(before, [count, 1], self.device);
         let all = (logits.float().log_softmax(-1) + before).reshape([count * vocabulary]);
         let wanted = self.opts.beams.saturating_mul(1 + self.opts.stop.len().max(1));
         let (scores, places) = all.topk(wanted.min(count * vocabulary), TopkOpts::default());
@@ -152,10 +160,9 @@ impl Search {
             }
         }
         // Where there are fewer, rows are filled with what cannot be.
-        while running.len() < self.opts.beams {
-            running.push(Beam { tokens: vec![0; length], score: f64::NEG_INFINITY });
-            parents.push(0);
-        }
+        let never = Beam { tokens: vec![0; length], score: f64::NEG_INFINITY };
+        running.resize(self.opts.beams, never);
+        parents.resize(self.opts.beams, 0);
         self.ended.sort_by(|a, b| b.score.total_cmp(&a.score));
         self.ended.truncate(self.opts.beams);
         self.running = running;

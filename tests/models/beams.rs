@@ -161,10 +161,13 @@ fn too_few_tokens_to_go_on_with_end_the_search() {
     let beams = beam_search(&[0], opts.clone(), (), &[], step).unwrap();
     assert_eq!(beams, [Beam { tokens: vec![1], score: 0.0 }]);
     assert!(beam_search(&[0], opts.clone().max_tokens(0), (), &[], step).unwrap().is_empty());
-    for (prompt, opts) in [(&[][..], opts.clone()), (&[0], opts.clone().beams(0))] {
+    let beams = [0, 1 << 40].map(|count| (&[0][..], opts.clone().beams(count)));
+    for (prompt, opts) in beams.into_iter().chain([(&[][..], opts.clone())]) {
         let error = beam_search(prompt, opts, (), &[], step).unwrap_err().to_string();
         assert!(error.contains("beam_search: expected at least one token"), "{error}");
     }
+    let rows = beam_search(&[0], opts.clone().beams(1), (), &[], |_| Tensor::zeros([5, 2], ()));
+    assert!(rows.unwrap_err().to_string().contains("expected logits of 1 rows, one a beam, found 5"));
     // The error of a step, and rows that do not fit.
     let error = beam_search(&[0], opts, (), &[], |_| Tensor::zeros([2, 3], ()) + Tensor::zeros([4], ()));
     assert!(error.unwrap_err().to_string().contains("broadcast"));

@@ -39,6 +39,7 @@ mod text;
 mod unet;
 mod unet2d;
 mod vit;
+mod waves;
 mod whisper;
 
 pub use action_expert::{ActionExpert, ActionExpertLayer};

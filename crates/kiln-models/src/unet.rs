@@ -8,6 +8,7 @@ use kiln::tensor::{Place, Tensor};
 
 use crate::config::Config;
 use crate::error::Result;
+use crate::waves::Waves;
 
 /// The network that diffusion trains (Ho et al. 2020): noisy images or latents `[n, c, h, w]`, and how noisy
 /// they are, to what is to be taken off. Each level halves height and width; on the way back what was there on
@@ -216,10 +217,8 @@ impl Layer for TimeEmbedding {
     /// Times `[n]` to `[n, 4 * waves]`.
     #[track_caller]
     fn forward(&self, times: &Tensor) -> Tensor {
-        let half = self.waves / 2;
-        let waves = Tensor::arange(0, half as i64, 1, (times.device(), DType::F32));
-        let angles = times.float().unsqueeze(1) * (waves * (-(1e4f64.ln()) / half.max(1) as f64)).exp();
-        let waves = Tensor::cat(&[&angles.cos(), &angles.sin()], 1).to_dtype(self.linear_1.weight.dtype());
+        let waves = Waves { flipped: true, shift: 0.0 }.of(times, self.waves);
+        let waves = waves.to_dtype(self.linear_1.weight.dtype());
         self.linear_2.forward(&self.linear_1.forward(&waves).silu())
     }
 }

@@ -95,7 +95,9 @@ impl Pooling {
             modes.extend(flagged(&mode)?.then(|| mode.to_string()));
         }
         // Newer files name it instead.
-        modes.extend(config.text("pooling_mode").ok());
+        if config.has("pooling_mode") {
+            modes.push(config.text("pooling_mode")?);
+        }
         match modes.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["cls_token" | "cls"] => Ok(Pooling::First),
             [] | ["mean_tokens" | "mean"] => Ok(Pooling::Mean),
@@ -114,7 +116,10 @@ fn optional(path: &Path) -> Result<Option<Config>> {
 
 /// Fails if a folder's list of modules has one that is not known.
 fn check_modules(path: &Path) -> Result<()> {
-    let Ok(text) = std::fs::read_to_string(path) else { return Ok(()) };
+    if !path.exists() {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(path).map_err(|source| Error::File { path: path.into(), source })?;
     let modules: Vec<Value> =
         serde_json::from_str(&text).map_err(|source| Error::Json { path: path.into(), source })?;
     for module in modules {

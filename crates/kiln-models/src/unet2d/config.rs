@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::error::Result;
+use crate::waves::Waves;
 
 /// What stands between the blocks of convolutions of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,14 +46,6 @@ pub(super) struct UNet2dConfig {
     pub added: Option<Added>,
 }
 
-/// How numbers become waves.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waves {
-    /// Cosines before sines.
-    pub flipped: bool,
-    pub shift: f64,
-}
-
 /// What SDXL is told beside the context.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Added {
@@ -77,6 +70,11 @@ impl UNet2dConfig {
         let widths = config.counts("block_out_channels")?.unwrap_or_default();
         let levels = config.few("block_out_channels", widths.len())?;
         let sides = |key: &str| kinds(config, key, mid, levels);
+        let (down, up) = (sides("down_block_types")?, sides("up_block_types")?);
+        let attends = |level: usize| {
+            let both = [down[level], up[levels - 1 - level]];
+            level + 1 == levels || both.contains(&Between::Attention)
+        };
         let blocks = config.layers_or("layers_per_block", 2)?;
         let layers = by_level(config, "transformer_layers_per_block", 1, levels)?;
         let most = layers.iter().copied().max().unwrap_or(1);
@@ -91,18 +89,15 @@ impl UNet2dConfig {
             blocks,
             groups: config.count_or("norm_num_groups", 32)?,
             eps: config.number_or("norm_eps", 1e-5)?,
-            down: sides("down_block_types")?,
-            up: sides("up_block_types")?,
+            heads: heads(config, mid, &widths, attends)?,
+            down,
+            up,
             mid,
-            heads: heads(config, mid, &widths)?,
             layers,
             context: config.count_or("cross_attention_dim", 1280)?,
             centered: config.flag_or("center_input_sample", false)?,
             one_sided: padding == 0,
-            waves: Waves {
-                flipped: config.flag_or("flip_sin_to_cos", true)?,
-                shift: config.number_or("freq_shift", 0.0)?,
-            },
+            waves: waves(config, widths[0])?,
             added: added(config)?,
             widths,
         })
@@ -163,7 +158,12 @@ fn kinds(config: &Config, key: &str, mid: Between, levels: usize) -> Result<Vec<
 }
 
 /// Heads by level. One class says how wide heads are, the other how many there are, under the same name.
-fn heads(config: &Config, mid: Between, widths: &[usize]) -> Result<Vec<usize>> {
+fn heads(
+    config: &Config,
+    mid: Between,
+    widths: &[usize],
+    attends: impl Fn(usize) -> bool,
+) -> Result<Vec<usize>> {
     let key = "attention_head_dim";
     if mid == Between::Transformers {
         let given = config.has("num_attention_heads");
@@ -174,11 +174,11 @@ fn heads(config: &Config, mid: Between, widths: &[usize]) -> Result<Vec<usize>> 
         return Ok(vec![1; widths.len()]);
     }
     let each = config.count_or(key, 8)?;
-    let heads = |&width: &usize| {
-        let whole = width.checked_div(each).filter(|_| width.is_multiple_of(each));
+    let heads = |(level, &width): (usize, &usize)| {
+        let whole = width.checked_div(each).filter(|_| width.is_multiple_of(each) || !attends(level));
         whole.ok_or_else(|| config.wrong(key, format!("a divisor of {width}"), each))
     };
-    widths.iter().map(heads).collect()
+    widths.iter().enumerate().map(heads).collect()
 }
 
 /// A count by level, each from 1: a list, or one for all.
@@ -192,6 +192,14 @@ fn by_level(config: &Config, key: &str, other: usize, levels: usize) -> Result<V
         return Err(config.wrong(key, format!("{levels} of them"), counts.len()));
     }
     counts.into_iter().map(|count| config.few(key, count)).collect()
+}
+
+fn waves(config: &Config, count: usize) -> Result<Waves> {
+    let shift = config.number_or("freq_shift", 0.0)?;
+    if shift >= (count / 2) as f64 {
+        return Err(config.wrong("freq_shift", format!("less than half of {count} waves"), shift));
+    }
+    Ok(Waves { flipped: config.flag_or("flip_sin_to_cos", true)?, shift })
 }
 
 fn added(config: &Config) -> Result<Option<Added>> {

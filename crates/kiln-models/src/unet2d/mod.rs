@@ -5,14 +5,14 @@ mod config;
 mod transformer;
 
 use kiln::nn::{Conv2d, GroupNorm, Layer, Linear};
-use kiln::prelude::{ConvOpts, DType};
+use kiln::prelude::ConvOpts;
 use kiln::tensor::{Place, Tensor};
 use kiln::{LoadOpts, Span};
 
 use crate::config::Config;
 use crate::error::Result;
 use crate::unet2d::block::{Builder, Told, conv, extent};
-use crate::unet2d::config::{Between, UNet2dConfig, Waves};
+use crate::unet2d::config::{Between, UNet2dConfig};
 
 pub use block::{UNet2dBlock, UNet2dSampler};
 pub use transformer::{UNet2dTransformer, UNet2dTransformerLayer};
@@ -216,20 +216,6 @@ impl UNet2dConfig {
     /// Channels of the time.
     fn time_width(&self) -> usize {
         self.widths[0].saturating_mul(4)
-    }
-}
-
-impl Waves {
-    /// Numbers `[n]` as waves of many lengths, `[n, count]`.
-    #[track_caller]
-    fn of(self, numbers: &Tensor, count: usize) -> Tensor {
-        let half = count / 2;
-        let places = Tensor::arange(0, half as i64, 1, (numbers.device(), DType::F32));
-        let lengths = (places * (-(1e4f64.ln()) / (half as f64 - self.shift))).exp();
-        let angles = numbers.float().unsqueeze(1) * lengths;
-        let (sines, cosines) = (angles.sin(), angles.cos());
-        let both = if self.flipped { [&cosines, &sines] } else { [&sines, &cosines] };
-        Tensor::cat(&both, 1)
     }
 }
 

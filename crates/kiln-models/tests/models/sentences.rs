@@ -84,6 +84,7 @@ fn what_would_give_other_vectors_is_an_error() {
             r#"{"pooling_mode": "max", "pooling_mode_cls_token": true}"#,
             "found cls_token and max",
         ),
+        ("list", POOLING, r#"{"pooling_mode": ["max"]}"#, "pooling_mode to be a text"),
         ("dense", "modules.json", modules, "to be Transformer, Pooling or Normalize, found Dense"),
         ("flag", POOLING, r#"{"pooling_mode_cls_token": 3}"#, "to be true or false, found 3"),
         (

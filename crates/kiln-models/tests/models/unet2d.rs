@@ -71,15 +71,17 @@ fn heads_that_are_not_given_have_eight_channels() {
     let text = recorded("ddpm").text;
     let given = "\"attention_head_dim\":4";
     assert!(text.contains(given));
-    let heads = |entry: &str| {
-        let text = text.replace(&format!("{given},"), entry);
-        let model = UNet2d::new(&Config::parse("config.json", &text).unwrap(), ()).unwrap();
-        format!("{:?}", model.mid_block.attentions[0].attention)
+    let noise = |entry: &str| {
+        let config = Config::parse("config.json", &text.replace(&format!("{given},"), entry)).unwrap();
+        let model = UNet2d::new(&config, ()).unwrap();
+        model.load_state_dict_with(&recorded("ddpm").state(), UNet2d::load_opts()).unwrap();
+        denoised("ddpm", &model, Device::cpu()).to_vec::<f32>().unwrap()
     };
-    let own =
-        |text: String| text.split("heads: ").nth(1).map(|rest| rest.split(',').next().unwrap().to_string());
-    assert_eq!(own(heads("")), Some("2".into()));
-    assert_eq!(own(heads("\"attention_head_dim\":null,")), Some("1".into()));
+    // Where there is attention, 16 channels.
+    let heads = |width: u32| noise(&format!("\"attention_head_dim\":{width},"));
+    assert_eq!(noise(""), heads(8));
+    assert_eq!(noise("\"attention_head_dim\":null,"), noise("\"attention_head_dim\":16,"));
+    assert_ne!(noise(""), noise("\"attention_head_dim\":null,"));
 }
 
 /// As files before 2023 have it: other names of attention.
